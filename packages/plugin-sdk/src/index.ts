@@ -1,0 +1,10 @@
+export {
+  Failure,
+  type FailureCode,
+  type JobLine,
+  PLUGIN_ANNOTATION,
+  PluginDescriptor,
+} from "@exclave/core";
+export * from "./context.ts";
+export * from "./define-plugin.ts";
+export * from "./run-operation.ts";
