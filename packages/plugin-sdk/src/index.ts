@@ -8,3 +8,4 @@ export {
 export * from "./context.ts";
 export * from "./define-plugin.ts";
 export * from "./run-operation.ts";
+export * from "./process-identity.ts";

@@ -1,0 +1,66 @@
+// How an agent becomes one: a join string is handed over once, out of band. It names the server, a
+// single-use secret, and the digest of the server's signing keys, so that the joiner knows whom it
+// trusts before it says anything. After joining, the agent proves itself by its own key.
+
+import { AgentId, Digest } from "@exclave/core";
+import { z } from "zod";
+
+export const AgentKind = z.enum(["build", "setup", "install"]);
+export type AgentKind = z.infer<typeof AgentKind>;
+
+export const JoinString = z.object({
+  url: z.url(),
+  kind: AgentKind,
+  /** The install's name; `build` or `setup` for the vendor's own agents. */
+  audience: z.string(),
+  secret: z.string().min(22),
+  /** sha256 over the canonical JSON of the server's public keys. */
+  keysDigest: Digest,
+});
+export type JoinString = z.infer<typeof JoinString>;
+
+/** Public keys as base64 SPKI DER, by role. Pinned by the agent at join. */
+export const ServerKeys = z.object({
+  director: z.object({ keyid: z.string(), spki: z.base64() }),
+  release: z.object({ keyid: z.string(), spki: z.base64() }),
+});
+export type ServerKeys = z.infer<typeof ServerKeys>;
+
+export const JoinRequest = z.object({
+  secret: z.string(),
+  /** The agent's Ed25519 identity, base64 SPKI DER. */
+  identityKey: z.base64(),
+  /** Its X25519 sealing key, base64 SPKI DER. */
+  sealingKey: z.base64(),
+  /** Ed25519 signature over the secret: the joiner holds the key it presents. */
+  proof: z.base64(),
+});
+export type JoinRequest = z.infer<typeof JoinRequest>;
+
+export const JoinResponse = z.object({
+  agent: AgentId,
+  kind: AgentKind,
+  audience: z.string(),
+  keyGeneration: z.int().positive(),
+  keys: ServerKeys,
+});
+export type JoinResponse = z.infer<typeof JoinResponse>;
+
+const PREFIX = "exclave-join-v1.";
+
+export function encodeJoinString(join: JoinString): string {
+  return (
+    PREFIX +
+    btoa(JSON.stringify(join)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")
+  );
+}
+
+export function decodeJoinString(text: string): JoinString | undefined {
+  if (!text.startsWith(PREFIX)) return undefined;
+  try {
+    const base64 = text.slice(PREFIX.length).trim().replaceAll("-", "+").replaceAll("_", "/");
+    return JoinString.safeParse(JSON.parse(atob(base64))).data;
+  } catch {
+    return undefined;
+  }
+}

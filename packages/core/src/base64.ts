@@ -1,0 +1,20 @@
+// Base64 (RFC 4648) of bytes, strict when reading: what does not read back as written is refused.
+
+export function toBase64(bytes: Uint8Array): string {
+  let binary = "";
+  for (const byte of bytes) binary += String.fromCharCode(byte);
+  return btoa(binary);
+}
+
+export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
+  let binary: string;
+  try {
+    binary = atob(text);
+  } catch {
+    return undefined;
+  }
+  // The platform's reader forgives white space and missing padding; two spellings of one
+  // signature are one too many.
+  if (btoa(binary) !== text) return undefined;
+  return Uint8Array.from(binary, (letter) => letter.charCodeAt(0));
+}

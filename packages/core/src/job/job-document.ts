@@ -1,0 +1,51 @@
+// What a job's container is handed, as the file `job.json` in its job directory: one step of a
+// verified manifest, with expressions evaluated and places filled in. docs/specs/plugin-v1.md
+// describes it for authors in other languages; this schema is its source.
+
+import { z } from "zod";
+import { Digest } from "../ids.ts";
+import { ArtifactRef, Operation } from "../manifest.ts";
+
+/** A registry the job may use, and the bearer token that says how far. */
+export const RegistryAccess = z.object({
+  url: z.url(),
+  token: z.string().optional(),
+});
+export type RegistryAccess = z.infer<typeof RegistryAccess>;
+
+export const JobDocument = z.object({
+  version: z.literal(1),
+  job: z.string(),
+  attempt: z.int().positive(),
+  install: z.string().optional(),
+  app: z.string().optional(),
+  release: z.string().optional(),
+  component: z.string().optional(),
+  type: z.string().optional(),
+  operation: Operation,
+  /** Evaluated: no `${{ }}` is left in it. May hold secrets; the file is readable by the job alone. */
+  config: z.record(z.string(), z.unknown()),
+  parameters: z.record(z.string(), z.unknown()),
+  artifact: ArtifactRef.optional(),
+  materials: z.array(ArtifactRef.extend({ name: z.string() })),
+  /** Where artifact and materials are read from (the install's own; for a build, the vendor's). */
+  registry: RegistryAccess.optional(),
+  /** Where a build, a sync or an assemble writes. */
+  pushTo: RegistryAccess.extend({ repository: z.string() }).optional(),
+  /** For a build: the uploaded source, fetched and unpacked by the runner. */
+  source: z.object({ url: z.url(), token: z.string(), digest: Digest }).optional(),
+  /** Values that must not appear in any output. */
+  secrets: z.array(z.string()),
+  deadlineAt: z.int().positive(),
+});
+export type JobDocument = z.infer<typeof JobDocument>;
+
+/** Environment of every job: paths only, never values. */
+export const JOB_ENVIRONMENT = {
+  /** Directory with job.json; the job's own, removed after it. */
+  jobDirectory: "EXCLAVE_JOB_DIR",
+  /** Directory that stays: this component's, in this install. Absent for builds. */
+  stateDirectory: "EXCLAVE_STATE_DIR",
+  /** Where a long-running program leaves `<name>.json`, so the sandbox can stop and restart it. */
+  runDirectory: "EXCLAVE_RUN_DIR",
+} as const;

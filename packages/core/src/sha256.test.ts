@@ -1,0 +1,37 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { test } from "node:test";
+import fc from "fast-check";
+import { digestOf, sha256Hex } from "./sha256.ts";
+
+const text = (value: string) => new TextEncoder().encode(value);
+
+// The vectors of FIPS 180-4's examples.
+const VECTORS: readonly (readonly [string, string])[] = [
+  ["", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"],
+  ["abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"],
+  [
+    "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+    "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1",
+  ],
+  ["a".repeat(1_000_000), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"],
+];
+
+for (const [input, expected] of VECTORS) {
+  test(`hashes the published vector of ${input.length} letters`, () => {
+    assert.equal(sha256Hex(text(input)), expected);
+  });
+}
+
+test("agrees with the platform's own on any bytes", () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
+      assert.equal(sha256Hex(bytes), createHash("sha256").update(bytes).digest("hex"));
+    }),
+  );
+});
+
+test("digests a value by what it says, not by the order of its keys", () => {
+  assert.equal(digestOf({ a: 1, b: [2] }), digestOf({ b: [2], a: 1 }));
+  assert.notEqual(digestOf({ a: 1 }), digestOf({ a: "1" }));
+});
