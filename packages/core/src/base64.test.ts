@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { fromBase64, toBase64 } from "./base64.ts";
 
 test("any bytes come back as they were, spelt as the platform spells them", () => {

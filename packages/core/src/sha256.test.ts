@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { digestOf, sha256Hex } from "./sha256.ts";
 
 const text = (value: string) => new TextEncoder().encode(value);

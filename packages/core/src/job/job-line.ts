@@ -48,17 +48,13 @@ export const ArtifactLine = z.object({
 export const ResultLine = z.object({
   type: z.literal("result"),
   ok: z.boolean(),
-  failure: z
-    .object({ code: z.enum(FAILURE_CODES), message: z.string() })
-    .optional(),
+  failure: z.object({ code: z.enum(FAILURE_CODES), message: z.string() }).optional(),
   /** For status. */
   health: Health.optional(),
   because: z.string().optional(),
   drift: z.object({ found: z.boolean(), summary: z.string() }).optional(),
   /** For plan: what an apply of exactly this plan would do. */
-  plan: z
-    .object({ digest: Digest, risk: Risk, summary: z.string() })
-    .optional(),
+  plan: z.object({ digest: Digest, risk: Risk, summary: z.string() }).optional(),
   /** For exec: how the command in the install ended. */
   exitCode: z.int().optional(),
 });
