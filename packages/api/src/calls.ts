@@ -1,6 +1,13 @@
 // Every REST call of `/v1`.
 
-import { AppName, ChannelName, ComponentName, Digest, InstallName } from "@exclave/core";
+import {
+  AppName,
+  ChannelName,
+  ComponentName,
+  Digest,
+  InstallName,
+  PluginDescriptor,
+} from "@exclave/core";
 import { z } from "zod";
 import { type Access, type Call, call } from "./call.ts";
 import { JoinRequest, JoinResponse } from "./join.ts";
@@ -152,6 +159,8 @@ export const createRelease = post({
     file: z.string().default("exclave.yaml"),
     /** Source digests by component name; `plugin:<type>` for the vendor's own plugins. */
     sources: z.record(z.string(), Digest),
+    /** What the vendor's own plugins say of themselves, by type; their images do not exist yet. */
+    plugins: z.record(z.string(), PluginDescriptor).optional(),
     version: z.string().min(1).max(80).optional(),
     channel: ChannelName.optional(),
     because: z.string().optional(),
@@ -473,4 +482,4 @@ export const CALLS: readonly Call[] = [
   revokeToken,
   createJoin,
   watchEvents,
-] as unknown as readonly Call[];
+];
