@@ -35,14 +35,14 @@ export function createClient({ url, token }: ClientOptions): Client {
     },
     async *bytes(call, input = {}) {
       const response = await request(call, input);
-      if (response.body) yield* response.body as unknown as AsyncIterable<Uint8Array>;
+      if (response.body) yield* response.body;
     },
     async *events(call, input = {}) {
       const response = await request(call, input);
       if (!response.body) return;
       const decoder = new TextDecoder();
       let rest = "";
-      for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+      for await (const chunk of response.body) {
         rest += decoder.decode(chunk, { stream: true });
         const blocks = rest.split("\n\n");
         rest = blocks.pop() ?? "";
@@ -68,7 +68,7 @@ export function createClient({ url, token }: ClientOptions): Client {
         ...(call.consumes === "json" ? { body: JSON.stringify(input.body ?? {}) } : {}),
         ...(call.consumes === "bytes" ? { body: input.body as never, duplex: "half" } : {}),
         ...(input.signal ? { signal: input.signal } : {}),
-      } as RequestInit);
+      });
     } catch (reason) {
       if (input.signal?.aborted) throw input.signal.reason;
       throw new Failure("unavailable", `cannot reach the server at ${base}`, { cause: reason });
@@ -94,7 +94,7 @@ function fillPath(path: string, params: unknown): string {
   return path.replaceAll(/:([a-z]+)/g, (_, name: string) => {
     const value = values[name];
     if (value === undefined) throw new Failure("bug", `${path} needs ${name}`);
-    return encodeURIComponent(String(value));
+    return encodeURIComponent(typeof value === "string" ? value : JSON.stringify(value));
   });
 }
 

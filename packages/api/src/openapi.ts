@@ -1,5 +1,6 @@
 // OpenAPI 3.1, written from the calls: there is no second description to keep in step.
 
+import { unreachable } from "@exclave/core";
 import { z } from "zod";
 import type { Call } from "./call.ts";
 import { CALLS } from "./calls.ts";
@@ -60,6 +61,8 @@ function content(call: Call): Record<string, unknown> {
       return { "text/event-stream": { schema: schema(call.response, "output") } };
     case "bytes":
       return { "application/octet-stream": {} };
+    default:
+      return unreachable(call.produces);
   }
 }
 

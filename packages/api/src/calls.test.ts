@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { CALLS } from "./calls.ts";
+import { openApiDocument } from "./openapi.ts";
+
+test("no call that changes something is a GET", () => {
+  const reading = /^(get|list|head|watch)/;
+  const wrong = CALLS.filter(({ method, name }) => (method === "GET") !== reading.test(name));
+  assert.deepEqual(
+    wrong.map(({ name }) => name),
+    [],
+  );
+});
+
+test("names and places of calls are unique", () => {
+  const names = new Set(CALLS.map(({ name }) => name));
+  const places = new Set(CALLS.map(({ method, path }) => `${method} ${path}`));
+  assert.deepEqual([names.size, places.size], [CALLS.length, CALLS.length]);
+});
+
+test("every path parameter has a schema, and every schema a path parameter", () => {
+  for (const { path, params } of CALLS) {
+    const inPath = [...path.matchAll(/:([a-z]+)/g)].map(([, name]) => name);
+    assert.deepEqual(Object.keys(params.shape).sort(), inPath.sort(), path);
+  }
+});
+
+test("the OpenAPI document has every call, and says which need no token", () => {
+  const document = openApiDocument("0.0.0") as {
+    paths: Record<string, Record<string, { operationId: string; security: unknown[] }>>;
+  };
+  const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
+
+  assert.deepEqual(
+    operations.map(({ operationId }) => operationId).sort(),
+    CALLS.map(({ name }) => name).sort(),
+  );
+  assert.deepEqual(
+    operations
+      .filter(({ security }) => security.length === 0)
+      .map(({ operationId }) => operationId),
+    ["getInfo", "joinAgent"],
+  );
+});
