@@ -1,0 +1,3 @@
+export * from "./job-runtime.ts";
+export type { ImageConfig, ImageSource } from "./process/image-cache.ts";
+export { createProcessRuntime, type ProcessRuntimeOptions } from "./process/process-runtime.ts";

@@ -1,0 +1,53 @@
+// What is known of a job, from the files in its directory and the processes there are.
+
+import type { JobExit, JobRun } from "../job-runtime.ts";
+import {
+  type ExitRecord,
+  isThere,
+  type JobClaim,
+  type JobDirectory,
+  readRecord,
+} from "./job-directory.ts";
+import { isAlive, type ProcessIdentity, processTable, sessionMembers } from "./process-table.ts";
+
+export function inspectJob(job: JobDirectory): JobRun {
+  if (!isThere(job.order)) return { kind: "absent" };
+  const claim = readRecord<JobClaim>(job.claim);
+  if (!claim) {
+    return readExit(job) ?? { kind: "waiting", because: "no keeper has taken it yet" };
+  }
+  const isRunning = isKept(claim) || hasProcesses(job);
+  // Read last: a keeper writes the exit before it ends, so "gone and no exit" cannot be a race.
+  const exited = readExit(job);
+  if (exited) return exited;
+  return isRunning ? { kind: "running" } : { kind: "exited", exit: lost(claim) };
+}
+
+/** Which process the job's program is; undefined until it is about to run. */
+export function programOf(job: JobDirectory): ProcessIdentity | undefined {
+  return readRecord<ProcessIdentity>(job.program);
+}
+
+function readExit(job: JobDirectory): JobRun | undefined {
+  const record = readRecord<ExitRecord>(job.exit);
+  return record && { kind: "exited", exit: record.exit };
+}
+
+function isKept({ keeper }: JobClaim): boolean {
+  return keeper !== undefined && isAlive(processTable, keeper);
+}
+
+/** Without a keeper, but still there: it must not be called over while it may act. */
+function hasProcesses(job: JobDirectory): boolean {
+  const program = programOf(job);
+  return program !== undefined && sessionMembers(processTable, program).length > 0;
+}
+
+function lost({ keeper }: JobClaim): JobExit {
+  if (!keeper) return { kind: "lost", because: "it was stopped before it ran" };
+  const because =
+    keeper.bootId === processTable.bootId()
+      ? "its keeper was killed before it could write down the end"
+      : "the machine was restarted while it ran";
+  return { kind: "lost", because };
+}

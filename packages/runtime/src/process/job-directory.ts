@@ -1,0 +1,131 @@
+// A job of the process driver is a directory, and its state is which files are in it:
+//
+//   order.json    what to run; there from the first moment, the directory appears whole
+//   claim.json    a keeper has taken the job: from here on nobody else ever launches it
+//   program.json  which process it is, written before its first instruction runs
+//   output.log    what it said, stdout and stderr as they came
+//   exit.json     how it ended
+//   keeper.log    what the keeper had to complain about, usually nothing
+//   work/ tmp/    the job's own
+//
+// Keeper and driver meet only here, so either may die and the other still knows. This module uses
+// nothing beyond Node: the keeper loads it once per job.
+
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import type { Limits } from "@exclave/core";
+import type { JobExit } from "../job-runtime.ts";
+import type { ProcessIdentity } from "./process-table.ts";
+
+export interface JobOrder {
+  readonly argv: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+  readonly limits: Limits;
+  readonly deadlineMs: number;
+  readonly deadlineGraceMs: number;
+}
+
+/** Who took the job. `keeper` is absent when it was taken so that it would never run. */
+export interface JobClaim {
+  readonly keeper?: ProcessIdentity;
+}
+
+export interface ExitRecord {
+  readonly exit: JobExit;
+  readonly endedAt: number;
+}
+
+export interface JobDirectory {
+  readonly path: string;
+  readonly order: string;
+  readonly claim: string;
+  readonly program: string;
+  readonly output: string;
+  readonly exit: string;
+  readonly keeperLog: string;
+  readonly work: string;
+  readonly temporary: string;
+}
+
+export function jobDirectory(path: string): JobDirectory {
+  return {
+    path,
+    order: join(path, "order.json"),
+    claim: join(path, "claim.json"),
+    program: join(path, "program.json"),
+    output: join(path, "output.log"),
+    exit: join(path, "exit.json"),
+    keeperLog: join(path, "keeper.log"),
+    work: join(path, "work"),
+    temporary: join(path, "tmp"),
+  };
+}
+
+/** Takes the job, once and for all: false when somebody did before. */
+export function claimJob(job: JobDirectory, claim: JobClaim): boolean {
+  const draft = writeDraft(job.claim, claim);
+  try {
+    // A link, not a rename: it fails when the name is taken, and the file is whole when it appears.
+    linkSync(draft, job.claim);
+    syncDirectory(job.path);
+    return true;
+  } catch (reason) {
+    if ((reason as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw reason;
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+/** Writes a record whole and durably, or not at all. */
+export function writeRecord(path: string, value: unknown): void {
+  renameSync(writeDraft(path, value), path);
+  syncDirectory(dirname(path));
+}
+
+/** A record that is not there is undefined; our own records are whole, so a broken one throws. */
+export function readRecord<Value>(path: string): Value | undefined {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (reason) {
+    if ((reason as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw reason;
+  }
+  return JSON.parse(text) as Value;
+}
+
+export function isThere(path: string): boolean {
+  return existsSync(path);
+}
+
+function writeDraft(path: string, value: unknown): string {
+  const draft = `${path}.${process.pid}.draft`;
+  const file = openSync(draft, "w", 0o600);
+  try {
+    writeSync(file, JSON.stringify(value));
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  return draft;
+}
+
+export function syncDirectory(path: string): void {
+  const directory = openSync(path, "r");
+  try {
+    fsyncSync(directory);
+  } finally {
+    closeSync(directory);
+  }
+}

@@ -1,0 +1,168 @@
+// Which processes there are, and whether one of them is still the one we mean. A pid alone is no
+// name: the system reuses it. Pid, start time and boot together are one.
+//
+// Reads are synchronous on purpose: /proc is memory of the kernel and answers in microseconds.
+
+import { execFileSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+
+export interface ProcessIdentity {
+  readonly pid: number;
+  readonly startTime: string;
+  readonly bootId: string;
+}
+
+export interface ProcessEntry {
+  readonly pid: number;
+  readonly group: number;
+  readonly session: number;
+  readonly startTime: string;
+  /** Ended, and only waiting for its parent to take notice. */
+  readonly isZombie: boolean;
+}
+
+export interface ProcessTable {
+  bootId(): string;
+  find(pid: number): ProcessEntry | undefined;
+  all(): ProcessEntry[];
+  /** Memory in use, pages shared between several of them counted in each. Cheap, never too low. */
+  residentBytes(pids: readonly number[]): number;
+  /** The same with shared pages split among their users, where the system knows. */
+  proportionalBytes(pids: readonly number[]): number;
+}
+
+export function identify(table: ProcessTable, pid: number): ProcessIdentity | undefined {
+  const entry = table.find(pid);
+  return entry && { pid, startTime: entry.startTime, bootId: table.bootId() };
+}
+
+export function isAlive(table: ProcessTable, identity: ProcessIdentity): boolean {
+  if (identity.bootId !== table.bootId()) return false;
+  const entry = table.find(identity.pid);
+  return entry !== undefined && !entry.isZombie && entry.startTime === identity.startTime;
+}
+
+/**
+ * Everything that runs in the session this process leads or led. What called setsid has left it:
+ * that is how a job leaves a long-running service behind, and the only way.
+ */
+export function sessionMembers(table: ProcessTable, leader: ProcessIdentity): ProcessEntry[] {
+  if (leader.bootId !== table.bootId()) return [];
+  const current = table.find(leader.pid);
+  // The number belongs to somebody else now, which the system allows only once ours are all gone.
+  if (current && current.startTime !== leader.startTime) return [];
+  return table.all().filter((entry) => entry.session === leader.pid && !entry.isZombie);
+}
+
+/** Signals every process group of the session, so that a fork under way is met as well. */
+export function signalSession(
+  table: ProcessTable,
+  leader: ProcessIdentity,
+  signal: NodeJS.Signals,
+): void {
+  const groups = new Set(sessionMembers(table, leader).map(({ group }) => group));
+  for (const group of groups) {
+    try {
+      process.kill(-group, signal);
+    } catch (reason) {
+      if ((reason as NodeJS.ErrnoException).code !== "ESRCH") throw reason;
+    }
+  }
+}
+
+/** Linux, where all of it is a file. */
+export const procTable: ProcessTable = {
+  bootId: () => readText("/proc/sys/kernel/random/boot_id")?.trim() ?? "",
+  find: (pid) => parseStat(readText(`/proc/${pid}/stat`)),
+  all: () =>
+    readdirSync("/proc")
+      .filter((name) => /^[0-9]+$/.test(name))
+      .flatMap((pid) => parseStat(readText(`/proc/${pid}/stat`)) ?? []),
+  residentBytes: (pids) => sum(pids, (pid) => kilobytes("VmRSS", readText(`/proc/${pid}/status`))),
+  proportionalBytes: (pids) =>
+    sum(
+      pids,
+      (pid) =>
+        kilobytes("Pss", readText(`/proc/${pid}/smaps_rollup`)) ??
+        kilobytes("VmRSS", readText(`/proc/${pid}/status`)),
+    ),
+};
+
+/** Elsewhere: what `ps` says. It knows no boots and no sessions, so a group stands for a session. */
+export const psTable: ProcessTable = {
+  bootId: () => "",
+  find: (pid) => ps(["-p", String(pid)])[0],
+  all: () => ps(["-A"]),
+  residentBytes: (pids) => sum(pids, (pid) => ps(["-p", String(pid)])[0]?.residentBytes),
+  proportionalBytes: (pids) => psTable.residentBytes(pids),
+};
+
+export const processTable: ProcessTable = existsSync("/proc/self/stat") ? procTable : psTable;
+
+/** proc(5): the name in parentheses may hold anything, so fields are counted after its end. */
+export function parseStat(text: string | undefined): ProcessEntry | undefined {
+  if (text === undefined) return undefined;
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  const [state, , group, session] = fields;
+  const startTime = fields[19];
+  if (startTime === undefined) return undefined;
+  return {
+    pid: Number.parseInt(text, 10),
+    group: Number(group),
+    session: Number(session),
+    startTime,
+    isZombie: state === "Z" || state === "X",
+  };
+}
+
+interface PsEntry extends ProcessEntry {
+  readonly residentBytes: number;
+}
+
+function ps(selection: readonly string[]): PsEntry[] {
+  const columns = ["pid", "pgid", "state", "rss", "lstart"].flatMap((name) => ["-o", `${name}=`]);
+  let text: string;
+  try {
+    text = execFileSync("ps", [...selection, ...columns], {
+      encoding: "utf8",
+      env: { PATH: "/usr/bin:/bin", LC_ALL: "C", TZ: "UTC" },
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+  } catch {
+    // Exit status 1 is how ps says that there is none.
+    return [];
+  }
+  return text.split("\n").flatMap((line) => parsePsLine(line) ?? []);
+}
+
+function parsePsLine(line: string): PsEntry | undefined {
+  const match = /^\s*(\d+)\s+(\d+)\s+(\S+)\s+(\d+)\s+(.+?)\s*$/.exec(line);
+  if (!match) return undefined;
+  const [, pid, group, state, rss, startTime] = match;
+  return {
+    pid: Number(pid),
+    group: Number(group),
+    session: Number(group),
+    startTime: startTime ?? "",
+    isZombie: state?.startsWith("Z") ?? false,
+    residentBytes: Number(rss) * 1024,
+  };
+}
+
+/** Undefined is a process that ended between being listed and being looked at. */
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+function kilobytes(key: string, text: string | undefined): number | undefined {
+  const match = text && new RegExp(`^${key}:\\s+([0-9]+) kB`, "m").exec(text);
+  return match ? Number(match[1]) * 1024 : undefined;
+}
+
+function sum(pids: readonly number[], measure: (pid: number) => number | undefined): number {
+  return pids.reduce((total, pid) => total + (measure(pid) ?? 0), 0);
+}

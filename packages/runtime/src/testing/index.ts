@@ -1,0 +1,4 @@
+export * from "./job-observation.ts";
+export * from "./job-runtime-contract.ts";
+export * from "./job-script.ts";
+export * from "./script-images.ts";
