@@ -1,0 +1,204 @@
+// One operation's own working directory: a copy of the module, told where its state lies and that
+// providers come from the module's own mirror and from nowhere else. Nothing is downloaded.
+
+import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure, type OperationContext, type RunResult, z } from "@exclave/plugin-sdk";
+import { copyModule, PROVIDERS } from "./component-state.ts";
+import type { Tool } from "./tool.ts";
+import { describeDiagnostic, readToolLine, unwrap, ValidateReport } from "./tool-message.ts";
+
+export interface WorkspaceOptions {
+  readonly context: OperationContext<unknown>;
+  readonly tool: Tool;
+  readonly files: string;
+  /** Absent for a build, which has no state. */
+  readonly stateFile?: string;
+  readonly variables: Readonly<Record<string, unknown>>;
+  readonly parallelism?: number;
+  /** Told of every program that works on the state. */
+  readonly onStart?: (pid: number) => void;
+  /** Every line the tool said, beside the job's own log. */
+  readonly record: (line: string) => void;
+}
+
+export interface Workspace {
+  readonly directory: string;
+  init(): Promise<void>;
+  validate(): Promise<void>;
+  /** Runs a command that speaks `-json`: says what it does while it does it. */
+  act(command: Command, args: readonly string[]): Promise<number>;
+  /** Runs a command for its one JSON answer, which may hold secrets and is not shown. */
+  ask(args: readonly string[]): Promise<unknown>;
+  /** Arguments that hand the variables over; not with a plan, which has them inside. */
+  readonly variableArguments: readonly string[];
+}
+
+export type Command = "plan" | "apply" | "destroy";
+
+export async function openWorkspace(options: WorkspaceOptions): Promise<Workspace> {
+  const { context, tool, files, stateFile, variables, record } = options;
+  const base = join(context.workDirectory, "terraform");
+  const directory = join(base, "module");
+  await rm(base, { recursive: true, force: true });
+  await copyModule(files, directory);
+
+  const mirror = join(files, PROVIDERS);
+  const emptyMirror = join(base, "no-providers");
+  await mkdir(emptyMirror);
+  const hasMirror = await isDirectory(mirror);
+  const cliConfig = await context.writeFile(
+    join("terraform", "cli.tfrc"),
+    `disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = ${hcl(hasMirror ? mirror : emptyMirror)}\n  }\n}\n`,
+  );
+  // In a file, not in arguments: values hold secrets and a process list is no place for them.
+  const variableFile = await context.writeFile(
+    join("terraform", "variables.tfvars.json"),
+    JSON.stringify(variables),
+  );
+  if (stateFile !== undefined) {
+    const backend = { terraform: { backend: { local: { path: stateFile } } } };
+    await writeFile(join(directory, "exclave_override.tf.json"), JSON.stringify(backend));
+  }
+  const environment = {
+    CHECKPOINT_DISABLE: "1",
+    TF_CLI_CONFIG_FILE: cliConfig,
+    TF_DATA_DIR: join(base, "data"),
+    TF_IN_AUTOMATION: "1",
+    TF_INPUT: "0",
+  };
+
+  return {
+    directory,
+    init,
+    validate,
+    act,
+    ask,
+    variableArguments: [`-var-file=${variableFile}`],
+  };
+
+  function run(args: readonly string[], onLine?: (line: string) => void): Promise<RunResult> {
+    return context.run(tool.name, args, {
+      cwd: directory,
+      environment,
+      // The tool finishes what it began, writes its state and ends; a second signal would cut it off.
+      stopSignal: "SIGINT",
+      allowExitCodes: [0, 1, 2],
+      ...(onLine ? { onLine } : { echo: false }),
+      ...(options.onStart && { onStart: options.onStart }),
+    });
+  }
+
+  async function init(): Promise<void> {
+    const backend = stateFile === undefined ? ["-backend=false"] : [];
+    const { exitCode, stdout, stderr } = await run([
+      "init",
+      "-no-color",
+      "-input=false",
+      ...backend,
+    ]);
+    record(stdout + stderr);
+    if (exitCode !== 0) throw initFailure(stderr || stdout);
+    await refuseForeignModules(environment.TF_DATA_DIR);
+  }
+
+  async function validate(): Promise<void> {
+    const { stdout } = await run(["validate", "-json"]);
+    const { valid, diagnostics } = ValidateReport.parse(JSON.parse(stdout));
+    for (const diagnostic of diagnostics) {
+      context.log(
+        describeDiagnostic(diagnostic),
+        diagnostic.severity === "error" ? "error" : "warn",
+      );
+    }
+    if (valid) return;
+    const errors = diagnostics.filter(({ severity }) => severity === "error");
+    throw new Failure(
+      "invalid",
+      `the module is not valid: ${errors.map(describeDiagnostic).join("; ")}`,
+    );
+  }
+
+  async function act(command: Command, args: readonly string[]): Promise<number> {
+    const errors: string[] = [];
+    const parallel = options.parallelism ? [`-parallelism=${options.parallelism}`] : [];
+    const { exitCode } = await run(
+      [command, "-json", "-input=false", ...parallel, ...args],
+      (line) => {
+        if (line === "") return;
+        const message = readToolLine(line);
+        context.log(message.text, message.level);
+        record(`${message.text}\n`);
+        if (message.done)
+          context.resource(message.done.action, message.done.kind, message.done.name);
+        if (message.error) errors.push(message.error);
+      },
+    );
+    if (exitCode === 1 || errors.length > 0) throw actFailure(tool, command, errors);
+    return exitCode;
+  }
+
+  async function ask(args: readonly string[]): Promise<unknown> {
+    const { exitCode, stdout, stderr } = await run(args);
+    if (exitCode !== 0) {
+      throw new Failure("tool", `${tool.name} ${args[0]} failed: ${unwrap(stderr)}`);
+    }
+    return JSON.parse(stdout);
+  }
+}
+
+export function initFailure(text: string): Failure {
+  const said = unwrap(text);
+  const missing = /provider ([\w.-]+\/[\w.-]+\/[\w.-]+) was not found/.exec(said)?.[1];
+  const wanted = missing ?? /locked provider ([\w.-]+\/[\w.-]+\/[\w.-]+)/.exec(said)?.[1];
+  if (wanted !== undefined) {
+    const message = `the provider ${wanted} does not come with the module; put it under ${PROVIDERS}`;
+    return new Failure("invalid", message, { cause: said });
+  }
+  return new Failure("invalid", `the module cannot be initialised: ${said}`);
+}
+
+export function actFailure(tool: Tool, command: Command, errors: readonly string[]): Failure {
+  const all = errors.join("; ");
+  if (/saved plan is stale/i.test(all)) {
+    return new Failure("conflict", "the state moved on since the plan; plan again", { cause: all });
+  }
+  if (/plan file was created by|saved plan was created by|cannot be applied by/i.test(all)) {
+    const message = `the plan was made by another version than ${tool.name} ${tool.version}; plan again`;
+    return new Failure("conflict", message, { cause: all });
+  }
+  if (/acquiring the state lock/i.test(all)) {
+    const message = "the state is locked by a program that Exclave did not start";
+    return new Failure("conflict", message, { cause: all });
+  }
+  return new Failure("tool", `${tool.name} ${command} failed: ${all || "it did not say why"}`);
+}
+
+const ModuleList = z.object({
+  Modules: z.array(z.object({ Key: z.string(), Source: z.string(), Dir: z.string() })),
+});
+
+/** A module from elsewhere works here and not in an install, which fetches nothing. */
+async function refuseForeignModules(dataDirectory: string): Promise<void> {
+  const file = join(dataDirectory, "modules", "modules.json");
+  const text = await readFile(file, "utf8").catch(() => undefined);
+  if (text === undefined) return;
+  const { Modules } = ModuleList.parse(JSON.parse(text));
+  const foreign = Modules.find(({ Source }) => Source !== "" && !/^\.\.?\//.test(Source));
+  if (foreign) {
+    const message = `the module ${foreign.Key} comes from ${foreign.Source}; copy it into the source and refer to it by a relative path`;
+    throw new Failure("invalid", message);
+  }
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}
+
+/** A quoted string in the tool's own language. */
+function hcl(text: string): string {
+  return JSON.stringify(text).replaceAll("${", "$${").replaceAll("%{", "%%{");
+}
