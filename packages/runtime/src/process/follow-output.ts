@@ -10,7 +10,7 @@ export interface FollowOptions {
   readonly from: number;
   readonly signal: AbortSignal;
   /** Whether the last byte has been written. Asked before reading, so nothing slips in between. */
-  hasEnded(): Promise<boolean>;
+  readonly hasEnded: () => Promise<boolean>;
 }
 
 export async function* followOutput(

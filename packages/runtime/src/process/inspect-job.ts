@@ -2,34 +2,30 @@
 
 import type { JobExit, JobRun } from "../job-runtime.ts";
 import {
-  type ExitRecord,
   isThere,
   type JobClaim,
   type JobDirectory,
-  readRecord,
+  readClaim,
+  readExit,
+  readProgram,
 } from "./job-directory.ts";
-import { isAlive, type ProcessIdentity, processTable, sessionMembers } from "./process-table.ts";
+import { isAlive, processTable, sessionMembers } from "./process-table.ts";
 
 export function inspectJob(job: JobDirectory): JobRun {
   if (!isThere(job.order)) return { kind: "absent" };
-  const claim = readRecord<JobClaim>(job.claim);
+  const claim = readClaim(job);
   if (!claim) {
-    return readExit(job) ?? { kind: "waiting", because: "no keeper has taken it yet" };
+    return exitedRun(job) ?? { kind: "waiting", because: "no keeper has taken it yet" };
   }
   const isRunning = isKept(claim) || hasProcesses(job);
   // Read last: a keeper writes the exit before it ends, so "gone and no exit" cannot be a race.
-  const exited = readExit(job);
+  const exited = exitedRun(job);
   if (exited) return exited;
   return isRunning ? { kind: "running" } : { kind: "exited", exit: lost(claim) };
 }
 
-/** Which process the job's program is; undefined until it is about to run. */
-export function programOf(job: JobDirectory): ProcessIdentity | undefined {
-  return readRecord<ProcessIdentity>(job.program);
-}
-
-function readExit(job: JobDirectory): JobRun | undefined {
-  const record = readRecord<ExitRecord>(job.exit);
+function exitedRun(job: JobDirectory): JobRun | undefined {
+  const record = readExit(job);
   return record && { kind: "exited", exit: record.exit };
 }
 
@@ -39,7 +35,7 @@ function isKept({ keeper }: JobClaim): boolean {
 
 /** Without a keeper, but still there: it must not be called over while it may act. */
 function hasProcesses(job: JobDirectory): boolean {
-  const program = programOf(job);
+  const program = readProgram(job);
   return program !== undefined && sessionMembers(processTable, program).length > 0;
 }
 

@@ -93,20 +93,36 @@ export function writeRecord(path: string, value: unknown): void {
   syncDirectory(dirname(path));
 }
 
-/** A record that is not there is undefined; our own records are whole, so a broken one throws. */
-export function readRecord<Value>(path: string): Value | undefined {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (reason) {
-    if ((reason as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw reason;
-  }
-  return JSON.parse(text) as Value;
+// A record that is not there is undefined. They are our own and appear whole, so they are trusted.
+
+export function readOrder(job: JobDirectory): JobOrder | undefined {
+  return readJson(job.order) as JobOrder | undefined;
+}
+
+export function readClaim(job: JobDirectory): JobClaim | undefined {
+  return readJson(job.claim) as JobClaim | undefined;
+}
+
+/** Which process the job's program is; undefined until it is about to run. */
+export function readProgram(job: JobDirectory): ProcessIdentity | undefined {
+  return readJson(job.program) as ProcessIdentity | undefined;
+}
+
+export function readExit(job: JobDirectory): ExitRecord | undefined {
+  return readJson(job.exit) as ExitRecord | undefined;
 }
 
 export function isThere(path: string): boolean {
   return existsSync(path);
+}
+
+function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, "utf8"));
+  } catch (reason) {
+    if ((reason as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw reason;
+  }
 }
 
 function writeDraft(path: string, value: unknown): string {

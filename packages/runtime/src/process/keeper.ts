@@ -15,7 +15,7 @@ import {
   type JobDirectory,
   type JobOrder,
   jobDirectory,
-  readRecord,
+  readOrder,
   writeRecord,
 } from "./job-directory.ts";
 import { judgeJob, type Verdict } from "./judge-job.ts";
@@ -40,7 +40,7 @@ const EXIT_RECORD_TRIES = 600;
 const GATE = 'read -r go <&3 || exit 125; exec 3<&-; exec "$@"';
 
 async function keep(job: JobDirectory): Promise<void> {
-  const order = readRecord<JobOrder>(job.order);
+  const order = readOrder(job);
   const keeper = identify(processTable, process.pid);
   if (!order || !keeper || !claimJob(job, { keeper })) return;
 

@@ -8,9 +8,10 @@ import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { JobName } from "@exclave/core";
 import type { JobSpec } from "../job-runtime.ts";
-import { describeJobRuntime, type JobRuntimeUnderTest } from "../testing/job-runtime-contract.ts";
+import { describeJobRuntime } from "../testing/job-runtime-contract.ts";
+import type { JobRuntimeUnderTest } from "../testing/runtime-under-test.ts";
 import { createScriptImages } from "../testing/script-images.ts";
-import { type JobClaim, jobDirectory, readRecord } from "./job-directory.ts";
+import { jobDirectory, readClaim, readProgram } from "./job-directory.ts";
 import { createProcessRuntime } from "./process-runtime.ts";
 import type { ProcessIdentity } from "./process-table.ts";
 
@@ -51,8 +52,8 @@ async function createUnderTest(t: TestContext): Promise<JobRuntimeUnderTest> {
 
   function recorded(name: JobName): { keeper: ProcessIdentity; program: ProcessIdentity } {
     const job = jobDirectory(join(directory, "jobs", name));
-    const keeper = readRecord<JobClaim>(job.claim)?.keeper;
-    const program = readRecord<ProcessIdentity>(job.program);
+    const keeper = readClaim(job)?.keeper;
+    const program = readProgram(job);
     assert.ok(keeper && program);
     return { keeper, program };
   }

@@ -12,13 +12,14 @@ import { createDraft, namesIn, renameUnlessThere, sweepDrafts } from "./draft-di
 import { followOutput } from "./follow-output.ts";
 import { createImageCache, type ImageSource, type UnpackedImage } from "./image-cache.ts";
 import { imageCommand, imageEnvironment } from "./image-command.ts";
-import { inspectJob, programOf } from "./inspect-job.ts";
+import { inspectJob } from "./inspect-job.ts";
 import {
   claimJob,
   isThere,
   type JobDirectory,
   type JobOrder,
   jobDirectory,
+  readProgram,
   syncDirectory,
   writeRecord,
 } from "./job-directory.ts";
@@ -192,7 +193,7 @@ async function endProgram(job: JobDirectory, graceMs: number): Promise<void> {
   let hasAsked = false;
   while (true) {
     const waitedMs = performance.now() - since;
-    const program = programOf(job);
+    const program = readProgram(job);
     const isRunning = program !== undefined && sessionMembers(processTable, program).length > 0;
     if (!isRunning && inspectJob(job).kind !== "running") return;
 

@@ -1,4 +1,5 @@
 export * from "./job-observation.ts";
 export * from "./job-runtime-contract.ts";
 export * from "./job-script.ts";
+export * from "./runtime-under-test.ts";
 export * from "./script-images.ts";

@@ -5,8 +5,8 @@ export type JobScript = SpokenScript | ProgramText;
 export interface SpokenScript {
   /** Lines of output, first of all. */
   readonly says: readonly string[];
-  /** `hang` ends on SIGTERM, `hang-on-sigterm` only on SIGKILL. */
-  readonly then: { readonly exit: number } | "hang" | "hang-on-sigterm";
+  /** By itself, or only when it is signalled. */
+  readonly ends: { readonly exit: number } | "on-sigterm" | "on-sigkill";
 }
 
 export interface ProgramText {
@@ -21,10 +21,10 @@ export function shell(text: string): ProgramText {
 /** The script as the text of an executable file. */
 export function programText(script: JobScript): string {
   if ("text" in script) return `#!${script.interpreter}\n${script.text}\n`;
-  const { says, then } = script;
+  const { says, ends } = script;
   const hang = "while :; do sleep 0.05; done";
   const lines = says.map((line) => `echo '${line}'`);
-  const trap = then === "hang-on-sigterm" ? ["trap '' TERM"] : [];
-  const end = typeof then === "string" ? hang : `exit ${then.exit}`;
+  const trap = ends === "on-sigkill" ? ["trap '' TERM"] : [];
+  const end = typeof ends === "string" ? hang : `exit ${ends.exit}`;
   return ["#!/bin/sh", ...trap, ...lines, end, ""].join("\n");
 }
