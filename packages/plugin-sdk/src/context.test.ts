@@ -125,3 +125,11 @@ test("a written file is the job's alone and stays inside its directory", async (
   await assert.rejects(c.writeFile("../escape", "x"), failure("invalid", /outside/));
   await assert.rejects(c.writeFile("/etc/escape", "x"), failure("invalid", /outside/));
 });
+
+test("a program that takes too long is stopped", async (t) => {
+  const { context: c } = await context(t);
+
+  const run = c.run("sleep", ["60"], { timeoutMs: 50 });
+
+  await assert.rejects(run, failure("timeout", /sleep was not done after 50 ms/));
+});

@@ -46,8 +46,7 @@ export function createOperationContext<Config>(
         environment,
         signal: facts.signal,
         forwardStop,
-        onLine:
-          runOptions.onLine ?? ((message) => write({ type: "log", level: "info", message })),
+        onLine: runOptions.onLine ?? ((message) => write({ type: "log", level: "info", message })),
       }),
   };
 }

@@ -19,7 +19,7 @@ export interface OperationContext<Config = Record<string, unknown>> {
   /** The artifact as an OCI layout, where it is an image. */
   readonly layout?: string;
   /** The artifact by digest, as it lies in the install's registry. */
-  readonly artifact?: { readonly repository: string; readonly digest: string };
+  readonly artifact?: ArtifactInRegistry;
   readonly registryUrl?: string;
   /** This component's own place in the install; it stays between jobs. */
   readonly stateDirectory: string;
@@ -40,6 +40,19 @@ export interface OperationContext<Config = Record<string, unknown>> {
   run(program: string, args: readonly string[], options?: RunOptions): Promise<RunResult>;
 }
 
+export interface ArtifactInRegistry {
+  readonly repository: string;
+  readonly digest: string;
+  /** Whether it lies there; told to operations that asked to know (`artifactFor`). */
+  readonly present?: boolean;
+}
+
+/**
+ * What an operation needs of the artifact: its content on disk, to know that it lies in the
+ * registry, or nothing at all.
+ */
+export type ArtifactNeed = "unpacked" | "present" | "ignored";
+
 export interface RunOptions {
   readonly cwd?: string;
   readonly environment?: Readonly<Record<string, string>>;
@@ -51,7 +64,9 @@ export interface RunOptions {
   /** Told the process id once the program runs. */
   readonly onStart?: (pid: number) => void;
   /** Exit codes that are not a failure; 0 alone unless given. */
-  readonly allowExitCodes?: readonly number[];
+  readonly allowExitCodes?: readonly number[] | "any";
+  /** The program is stopped after this long, and that is a failure. */
+  readonly timeoutMs?: number;
   /** Sent when the job is asked to stop; SIGTERM unless given (tofu wants SIGINT). */
   readonly stopSignal?: NodeJS.Signals;
 }
@@ -107,6 +122,8 @@ export interface PluginDefinition<Schema extends z.ZodObject> {
   readonly buildKeys?: readonly string[];
   readonly source?: "required" | "optional" | "none";
   readonly tools?: readonly string[];
+  /** Operations that need less of the artifact than its content on disk. */
+  readonly artifactFor?: Partial<Record<PluginOperation, ArtifactNeed>>;
   /** What running an operation twice would do, where it differs from the usual. */
   readonly effects?: Partial<Record<PluginOperation, Effect>>;
 
@@ -156,5 +173,5 @@ export function definePlugin<Schema extends z.ZodObject>(
     tools: [...(definition.tools ?? [])],
     source: definition.source ?? "optional",
   } satisfies PluginDescriptor;
-  return { descriptor, definition: definition as unknown as PluginDefinition<z.ZodObject> };
+  return { descriptor, definition };
 }

@@ -7,5 +7,6 @@ export {
 } from "@exclave/core";
 export * from "./context.ts";
 export * from "./define-plugin.ts";
-export * from "./run-operation.ts";
 export * from "./process-identity.ts";
+export * from "./run-operation.ts";
+export * from "./source-build.ts";

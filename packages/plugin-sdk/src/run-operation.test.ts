@@ -10,9 +10,9 @@ const plugin = definePlugin({
   description: "says hello",
   config: z.strictObject({ name: z.string(), times: z.int().default(1) }),
   outputs: {},
-  async apply({ config, output, log }) {
-    log(`hello ${config.name}`);
-    output("times", config.times);
+  async apply(context) {
+    context.log(`hello ${context.config.name}`);
+    context.output("times", context.config.times);
   },
   async exec() {
     return { exitCode: 7 };

@@ -38,17 +38,40 @@ export async function runProgram(
     if (host.forwardStop) child.kill(options.stopSignal ?? "SIGTERM");
   };
   host.signal.addEventListener("abort", stop, { once: true });
+  const limit = createTimeLimit(child, options);
   try {
     const result = await collect(child, options, host);
     const allowed = options.allowExitCodes ?? [0];
     if (host.signal.aborted) throw new Failure("cancelled", `stopped while ${program} was at work`);
-    if (!allowed.includes(result.exitCode)) throw programFailed(program, result);
+    if (limit.isOver()) {
+      throw new Failure("timeout", `${program} was not done after ${options.timeoutMs} ms`);
+    }
+    if (allowed !== "any" && !allowed.includes(result.exitCode)) {
+      throw programFailed(program, result);
+    }
     return { exitCode: result.exitCode, stdout: result.stdout, stderr: result.stderr };
   } catch (reason) {
     throw (await startFailure(reason, program, cwd)) ?? reason;
   } finally {
+    limit.clear();
     host.signal.removeEventListener("abort", stop);
   }
+}
+
+/** How long a program has to end by itself once it was told that its time is over. */
+const GRACE_MS = 5_000;
+
+function createTimeLimit(child: ChildProcess, { timeoutMs, stopSignal = "SIGTERM" }: RunOptions) {
+  let over = false;
+  let timer: NodeJS.Timeout | undefined;
+  if (timeoutMs !== undefined) {
+    timer = setTimeout(() => {
+      over = true;
+      child.kill(stopSignal);
+      timer = setTimeout(() => child.kill("SIGKILL"), GRACE_MS);
+    }, timeoutMs);
+  }
+  return { isOver: () => over, clear: () => clearTimeout(timer) };
 }
 
 interface Ended extends RunResult {

@@ -36,7 +36,7 @@ export interface TestContext {
   readonly runDirectory: string;
   readonly workDirectory: string;
   readonly files: string;
-  run(operation: PluginOperation, overrides?: TestContextOptions): Promise<TestRun>;
+  readonly run: (operation: PluginOperation, overrides?: TestContextOptions) => Promise<TestRun>;
 }
 
 export interface TestRun extends OperationOutcome {
