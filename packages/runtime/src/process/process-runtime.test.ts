@@ -1,60 +1,212 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { TestContext } from "node:test";
-import { fileURLToPath } from "node:url";
-import type { JobName } from "@exclave/core";
+import { describe, type TestContext, test } from "node:test";
+import type { Failure } from "@exclave/core";
 import type { JobSpec } from "../job-runtime.ts";
+import { collect, ended, outputText, until } from "../testing/job-observation.ts";
 import { describeJobRuntime } from "../testing/job-runtime-contract.ts";
-import type { JobRuntimeUnderTest } from "../testing/runtime-under-test.ts";
+import { type JobScript, shell } from "../testing/job-script.ts";
+import { cleanUp, specOf } from "../testing/runtime-under-test.ts";
 import { createScriptImages } from "../testing/script-images.ts";
-import { jobDirectory, readClaim, readProgram } from "./job-directory.ts";
-import { createProcessRuntime } from "./process-runtime.ts";
-import type { ProcessIdentity } from "./process-table.ts";
+import { writeRecord } from "./job-directory.ts";
+import { createUnderTest } from "./process-runtime.fixture.ts";
+import { isAlive, processTable } from "./process-table.ts";
 
 const capabilities = { shell: true, memoryLimit: true, processLimit: true };
 
 describeJobRuntime("the process runtime", createUnderTest, capabilities);
 
-async function createUnderTest(t: TestContext): Promise<JobRuntimeUnderTest> {
-  const directory = await mkdtemp(join(tmpdir(), "exclave-runtime-"));
-  t.after(() => rm(directory, { recursive: true, force: true }));
-  const images = createScriptImages(join(directory, "store"));
-  const open = () => createProcessRuntime({ directory, openImage: images, deadlineGraceMs: 300 });
+describe("the process runtime after a crash", () => {
+  test("starts a job whose keeper never came to take it", async (t) => {
+    const { under, spec } = await prepared(t, shell('echo ran >> "$EXCLAVE_STATE_DIR/runs"'));
+    const broken = under.open({ keeperPath: join(under.directory, "no-such-keeper.ts") });
+    const withState = { ...spec, stateVolume: "runs" };
 
-  return {
-    runtime: open(),
-    reopen: open,
-    image: (script) => images.put(script),
-    startElsewhere,
-    killProgram: async (name) => {
-      process.kill(recorded(name).program.pid, "SIGKILL");
-    },
-    killEverything: async (name) => {
-      const { keeper, program } = recorded(name);
-      process.kill(keeper.pid, "SIGKILL");
-      process.kill(program.pid, "SIGKILL");
-    },
-  };
+    await assert.rejects(broken.start(withState), { code: "unavailable" });
+    assert.equal((await under.runtime.inspect(spec.name)).kind, "waiting");
+    await under.runtime.start(withState);
 
-  async function startElsewhere(spec: JobSpec): Promise<void> {
-    const fixture = fileURLToPath(new URL("./start-elsewhere.fixture.ts", import.meta.url));
-    const args = [fixture, directory, join(directory, "store"), JSON.stringify(spec)];
-    const starter = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-    const exit = once(starter, "exit");
-    await once(starter.stdout, "data");
-    starter.kill("SIGKILL");
-    await exit;
+    assert.deepEqual(await ended(under.runtime, spec.name), { kind: "code", code: 0 });
+    const runs = await readFile(join(under.directory, "state/runs/runs"), "utf8");
+    assert.equal(runs, "ran\n");
+  });
+
+  test("never starts a job that was stopped before a keeper took it", async (t) => {
+    const { under, spec } = await prepared(t, shell("echo ran"));
+    const broken = under.open({ nodePath: "/no/such/node" });
+    await assert.rejects(broken.start(spec), { code: "unavailable" });
+
+    await under.runtime.stop(spec.name, 0);
+    await under.runtime.start(spec);
+
+    const exit = { kind: "signal", signal: "SIGTERM" };
+    assert.deepEqual(await under.runtime.inspect(spec.name), { kind: "exited", exit });
+    assert.equal(await outputText(under.runtime, spec.name), "");
+  });
+
+  test("calls a job running while its program lives, also without its keeper, and stops it", async (t) => {
+    const { under, spec } = await started(t, { says: ["ready"], ends: "on-sigterm" });
+    const { keeper } = under.recorded(spec.name);
+
+    process.kill(keeper.pid, "SIGKILL");
+    await until(async () => !isAlive(processTable, keeper));
+
+    assert.deepEqual(await under.runtime.inspect(spec.name), { kind: "running" });
+    await under.runtime.stop(spec.name, 5_000);
+    assert.equal((await ended(under.runtime, spec.name)).kind, "lost");
+  });
+
+  test("a job of before a restart of the machine is lost, whoever has its pids now", async (t) => {
+    const { under, spec } = await started(t, { says: ["ready"], ends: { exit: 0 } });
+    await ended(under.runtime, spec.name);
+    const job = under.place(spec.name);
+    const { pid, startTime } = processTable.find(process.pid) ?? assert.fail();
+    const somebody = { pid, startTime, bootId: "before" };
+    writeRecord(job.claim, { keeper: somebody });
+    writeRecord(job.program, somebody);
+    await rm(job.exit);
+
+    const because = "the machine was restarted while it ran";
+    const lost = { kind: "exited", exit: { kind: "lost", because } };
+    assert.deepEqual(await under.runtime.inspect(spec.name), lost);
+    // This very process would die of it if the pid alone counted.
+    await under.runtime.stop(spec.name, 0);
+  });
+
+  test("removes what a dead maker left half done, and nothing of a living one", async (t) => {
+    const { under, spec } = await prepared(t, shell("exit 0"));
+    const dead = join(under.directory, "jobs/.draft-999999999-00");
+    const living = join(under.directory, `jobs/.draft-${process.ppid}-00`);
+    await mkdir(dead, { recursive: true });
+    await mkdir(living, { recursive: true });
+
+    await under.runtime.start(spec);
+
+    assert.ok(!existsSync(dead));
+    assert.ok(existsSync(living));
+    assert.deepEqual(await under.runtime.list(), [spec.name]);
+  });
+});
+
+describe("the process runtime", () => {
+  test("lets a service that left the session outlive its job", async (t) => {
+    const serve = `setsid sh -c 'echo $$ > "$EXCLAVE_RUN_DIR/pid"; exec sleep 60' &
+      while [ ! -s "$EXCLAVE_RUN_DIR/pid" ]; do sleep 0.02; done`;
+    const { under, spec } = await prepared(t, shell(serve));
+    await under.runtime.start(spec);
+    await ended(under.runtime, spec.name);
+
+    await under.runtime.remove(spec.name);
+
+    const pid = Number(await readFile(join(under.directory, "run/pid"), "utf8"));
+    t.after(() => process.kill(pid, "SIGKILL"));
+    assert.equal(processTable.find(pid)?.isZombie, false);
+  });
+
+  test("unpacks an image once, for jobs that start together and for later ones", async (t) => {
+    const under = await createUnderTest(t);
+    const images = createScriptImages(join(under.directory, "store"));
+    let unpacked = 0;
+    const runtime = under.open({
+      openImage: {
+        unpack: (ref, directory) => {
+          unpacked += 1;
+          return images.unpack(ref, directory);
+        },
+      },
+    });
+    const specs: JobSpec[] = [];
+    for (let made = 0; made < 3; made++) specs.push(await specOf(under, shell("exit 0")));
+    cleanUp(t, runtime, ...specs.map(({ name }) => name));
+
+    const [late, ...together] = specs;
+    await Promise.all(together.map((spec) => runtime.start(spec)));
+    assert.ok(late);
+    await runtime.start(late);
+
+    assert.equal(unpacked, 1);
+    assert.equal((await readdir(join(under.directory, "images"))).length, 1);
+  });
+
+  test("an image that cannot be had leaves no job and no half of an image behind", async (t) => {
+    const { under, spec } = await prepared(t, shell("exit 0"));
+    const image = { ...spec.image, digest: `sha256:${"0".repeat(64)}` };
+
+    await assert.rejects(under.runtime.start({ ...spec, image }), { code: "not_synced" });
+
+    assert.deepEqual(await under.runtime.inspect(spec.name), { kind: "absent" });
+    assert.deepEqual(await readdir(join(under.directory, "images")), []);
+  });
+
+  for (const [title, changes] of [
+    ["a file outside the job's directory", { files: { "../escape": "x" } }],
+    ["a state volume outside its place", { stateVolume: "../escape" }],
+  ] as const) {
+    test(`refuses ${title}`, async (t) => {
+      const { under, spec } = await prepared(t, shell("exit 0"));
+
+      await assert.rejects(under.runtime.start({ ...spec, ...changes }), { code: "invalid" });
+
+      assert.deepEqual(await under.runtime.list(), []);
+    });
   }
 
-  function recorded(name: JobName): { keeper: ProcessIdentity; program: ProcessIdentity } {
-    const job = jobDirectory(join(directory, "jobs", name));
-    const keeper = readClaim(job)?.keeper;
-    const program = readProgram(job);
-    assert.ok(keeper && program);
-    return { keeper, program };
-  }
+  test("says so when the place where jobs live cannot be used", async (t) => {
+    const { under, spec } = await prepared(t, shell("exit 0"));
+    const directory = join(under.directory, "a-file");
+    await writeFile(directory, "");
+
+    await assert.rejects(under.open({ directory }).start(spec), (reason: Failure) => {
+      assert.equal(reason.code, "unavailable");
+      assert.match(reason.message, /^cannot start j-.*: the place where jobs live cannot be used/);
+      return true;
+    });
+  });
+
+  test("says so when the disk is full, and starts the job once there is room", async (t) => {
+    const { under, spec } = await prepared(t, shell("exit 0"));
+    const full = under.open({
+      openImage: {
+        unpack: async (_, directory) => {
+          await writeFile(join(directory, "half"), "");
+          throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+        },
+      },
+    });
+
+    await assert.rejects(full.start(spec), { code: "disk_full" });
+    await under.runtime.start(spec);
+
+    assert.deepEqual(await ended(under.runtime, spec.name), { kind: "code", code: 0 });
+  });
+
+  test("a job ended at its deadline says why in its output, on a line of its own", async (t) => {
+    const { under, spec } = await prepared(t, shell("printf 'half a line'; sleep 60"));
+
+    await under.runtime.start({ ...spec, deadlineMs: 300 });
+    await ended(under.runtime, spec.name);
+
+    assert.equal(
+      await outputText(under.runtime, spec.name),
+      "half a line\nexclave: stopped: it was still running after 300 ms\n",
+    );
+  });
+});
+
+async function prepared(t: TestContext, script: JobScript) {
+  const under = await createUnderTest(t);
+  const spec: JobSpec = await specOf(under, script);
+  cleanUp(t, under.runtime, spec.name);
+  return { under, spec };
+}
+
+/** Started, and known to be at work because it has said something. */
+async function started(t: TestContext, script: JobScript) {
+  const made = await prepared(t, script);
+  await made.under.runtime.start(made.spec);
+  const reader = new AbortController();
+  await collect(made.under.runtime.output(made.spec.name, 0, reader.signal), () => reader.abort());
+  return made;
 }

@@ -1,3 +1,4 @@
+export * from "./fake-runtime.ts";
 export * from "./job-observation.ts";
 export * from "./job-runtime-contract.ts";
 export * from "./job-script.ts";

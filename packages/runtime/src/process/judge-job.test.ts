@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Allowed, judgeJob, type Measured } from "./judge-job.ts";
+
+const quiet: Measured = { ranMs: 10, processes: 2, memoryBytes: 100 };
+const allowed: Allowed = { deadlineMs: 1_000, limits: { memoryBytes: 200, processesMax: 4 } };
+
+// biome-ignore format: a table reads as a table.
+const TABLE: [title: string, measured: Partial<Measured>, verdict: string | undefined][] = [
+  ["within every limit",                {},                                  undefined],
+  ["exactly at the memory limit",       { memoryBytes: 200 },                undefined],
+  ["over the memory limit",             { memoryBytes: 201 },                "out-of-memory"],
+  ["exactly at the process limit",      { processes: 4 },                    undefined],
+  ["over the process limit",            { processes: 5 },                    "too-many-processes"],
+  ["just before the deadline",          { ranMs: 999 },                      undefined],
+  ["at the deadline",                   { ranMs: 1_000 },                    "deadline"],
+  ["late and too large: memory first",  { ranMs: 2_000, memoryBytes: 201 },  "out-of-memory"],
+];
+
+for (const [title, measured, verdict] of TABLE) {
+  test(`a job ${title}: ${verdict ?? "goes on"}`, () => {
+    assert.equal(judgeJob({ ...quiet, ...measured }, allowed)?.kind, verdict);
+  });
+}
+
+test("a job without limits is held to its deadline alone", () => {
+  const huge = { ranMs: 10, processes: 1e6, memoryBytes: 1e15 };
+
+  assert.equal(judgeJob(huge, { deadlineMs: 1_000, limits: {} }), undefined);
+});

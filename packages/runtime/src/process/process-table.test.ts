@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { describe, test } from "node:test";
+import {
+  identify,
+  isAlive,
+  parseStat,
+  procTable,
+  psTable,
+  sessionMembers,
+  signalSession,
+} from "./process-table.ts";
+
+const tables = { procTable, psTable };
+
+test("reads the fields after a program name that tries to look like them", () => {
+  const fields = `S 1 42 41 0 -1 ${"0 ".repeat(13)}98765 0`;
+
+  assert.deepEqual(parseStat(`43 (a) R 9 9 (b) ${fields}`), {
+    pid: 43,
+    group: 42,
+    session: 41,
+    startTime: "98765",
+    isZombie: false,
+  });
+});
+
+for (const [name, table] of Object.entries(tables)) {
+  describe(name, { skip: name === "procTable" && !existsSync("/proc/self/stat") }, () => {
+    test("finds this process, and its memory", () => {
+      const self = identify(table, process.pid);
+
+      assert.ok(self);
+      assert.ok(isAlive(table, self));
+      assert.ok(table.residentBytes([process.pid]) > 1024 * 1024);
+      assert.ok(table.proportionalBytes([process.pid]) > 1024 * 1024);
+    });
+
+    test("does not take another process with the same pid, or another boot, for this one", () => {
+      const self = identify(table, process.pid);
+      assert.ok(self);
+
+      assert.ok(!isAlive(table, { ...self, startTime: "another" }));
+      assert.ok(!isAlive(table, { ...self, bootId: "another" }));
+      assert.deepEqual(sessionMembers(table, { ...self, startTime: "another" }), []);
+      assert.deepEqual(sessionMembers(table, { ...self, bootId: "another" }), []);
+    });
+
+    test("finds and signals everything in a session", async () => {
+      const script = "sleep 60 & echo ready; wait";
+      const leader = spawn("/bin/sh", ["-c", script], {
+        detached: true,
+        stdio: ["ignore", "pipe", "ignore"],
+      });
+      await once(leader.stdout, "data");
+      const identity = identify(table, leader.pid ?? 0);
+      assert.ok(identity);
+      const before = sessionMembers(table, identity).length;
+
+      const exit = once(leader, "exit");
+      signalSession(table, identity, "SIGKILL");
+      await exit;
+
+      assert.equal(before, 2);
+      assert.ok(!isAlive(table, identity));
+    });
+  });
+}
