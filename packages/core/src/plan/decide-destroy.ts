@@ -1,0 +1,85 @@
+// What to do about one component that is there and not wanted, or not wanted as what it is. Absence
+// alone deletes nothing, and nothing goes before what stands on it.
+
+import type { ComponentName } from "../ids.ts";
+import { failureHold } from "./failure-hold.ts";
+import type { ComponentStep, Decision, Hold } from "./plan-install.ts";
+import { traceOf, type World } from "./world.ts";
+
+export function decideDestroy(component: ComponentName, world: World): Decision | undefined {
+  const there = world.there(component);
+  const trace = traceOf(there);
+  if (!trace) return undefined;
+  if (there.activeJob) {
+    const { job, operation, state } = there.activeJob;
+    const because = `${operation} job ${job} is ${state}`;
+    return { hold: { component, because, endsWhen: "the job ends" } };
+  }
+
+  const hold =
+    wishHold(component, world) ??
+    userHold(component, world) ??
+    failureHold(component, there.lastFailure, trace.deployKey, ["destroy"], world) ??
+    unsyncedHold(component, world);
+  if (hold) return { hold };
+
+  const { type, plugin, artifact, config, dependsOn, deployKey } = trace;
+  const because = reasonToDestroy(component, world);
+  const step = { component, type, plugin, config, dependsOn, deployKey, because };
+  return {
+    step: { kind: "destroy", ...step, ...(artifact ? { artifact } : {}) } satisfies ComponentStep,
+  };
+}
+
+function wishHold(component: ComponentName, world: World): Hold | undefined {
+  if (world.mayDestroy(component)) return undefined;
+  const because = world.isWanted(component)
+    ? `its type changed from ${traceOf(world.there(component))?.type} to ${world.wantedNamed(component)?.type}, so it has to be destroyed first`
+    : "it is deployed and no longer wanted, and nobody said that it may be destroyed";
+  const endsWhen = `\`exclave install deploy ${world.install} --allow-destroy ${component}\` says so`;
+  return { component, because, endsWhen };
+}
+
+/** Whoever stands on it: what is wanted with it below, and what is still there that was put on it. */
+function userHold(component: ComponentName, world: World): Hold | undefined {
+  const wanting = world.wanted.find(({ dependsOn }) => dependsOn.includes(component));
+  if (wanting) {
+    const because = `${wanting.name} depends on it`;
+    const way = world.isWanted(component) ? "this one gets a new name" : "it is wanted again";
+    return { component, because, endsWhen: `${wanting.name} no longer does, or ${way}` };
+  }
+  for (const name of world.seen.components.keys()) {
+    if (name === component || !standsOn(name, component, world)) continue;
+    const isLeaving = !world.isWanted(name) || world.leftovers.includes(name);
+    const endsWhen = isLeaving ? `${name} is destroyed` : `${name} is deployed without it`;
+    return { component, because: `${name} is still deployed on it`, endsWhen };
+  }
+  return undefined;
+}
+
+/**
+ * One that is deployed as wanted stands on what it now names: a changed `dependsOn` alone is not a
+ * reason to deploy anew, so what was recorded at its deploy may be out of date.
+ */
+function standsOn(name: ComponentName, component: ComponentName, world: World): boolean {
+  const want = world.wantedNamed(name);
+  if (want && world.isCurrent(want)) return false;
+  const { deployed, attempted } = world.there(name);
+  return [deployed, attempted].some((trace) => trace?.dependsOn.includes(component));
+}
+
+function unsyncedHold(component: ComponentName, world: World): Hold | undefined {
+  const trace = traceOf(world.there(component));
+  const refs = [trace?.plugin, trace?.artifact].filter((ref) => ref !== undefined);
+  if (refs.every(world.isSynced)) return undefined;
+  const because = "what it takes to destroy it is not in the install's registry";
+  return { component, because, endsWhen: "the sync has brought it" };
+}
+
+function reasonToDestroy(component: ComponentName, world: World): string {
+  if (world.isWanted(component))
+    return "its type changed, and it was said that it may be destroyed";
+  return world.mode === "destroyed"
+    ? "the install is to be destroyed"
+    : "it is no longer wanted, and it was said that it may be destroyed";
+}

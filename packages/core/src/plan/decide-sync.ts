@@ -1,0 +1,66 @@
+// What has to be brought into the install's registry before anything can run from there.
+
+import type { ArtifactRef } from "../manifest.ts";
+import { digestOf } from "../sha256.ts";
+import { artifactKey } from "./install-state.ts";
+import type { Decision } from "./plan-install.ts";
+import { decideRetry } from "./retry.ts";
+import { traceOf, type World } from "./world.ts";
+
+export function decideSync(world: World): Decision | undefined {
+  const materials = missingMaterials(world);
+  if (materials.length === 0) return undefined;
+
+  const { activeSync, syncFailure } = world.seen;
+  if (activeSync) {
+    const because = `sync job ${activeSync.job} is ${activeSync.state}`;
+    return { hold: { because, endsWhen: "the sync ends" } };
+  }
+
+  const key = digestOf(materials.map(artifactKey).toSorted());
+  if (syncFailure && (syncFailure.key ?? key) === key) {
+    const { code, message } = syncFailure;
+    const retry = decideRetry(syncFailure, world.now);
+    if (retry.kind === "later") {
+      const because = `the sync failed (${code}): ${message}`;
+      const endsWhen = `it is tried again at ${new Date(retry.until).toISOString()}`;
+      return { hold: { because, endsWhen, until: retry.until } };
+    }
+    if (retry.kind === "not-by-itself") {
+      const because = `the sync failed (${code}): ${message}; ${retry.because}`;
+      const endsWhen = `another release is wanted, or \`exclave install deploy ${world.install}\` asks for a retry`;
+      return { hold: { because, endsWhen } };
+    }
+  }
+
+  const because = `${materials.map(({ name }) => name).join(", ")}: not in the install's registry yet`;
+  return { step: { kind: "sync", materials, runner: syncRunner(world), key, because } };
+}
+
+/** A newer runner has to be brought by the one that is there. */
+function syncRunner({ runner, seen, isSynced }: World): ArtifactRef {
+  return isSynced(runner) ? runner : (seen.runner ?? runner);
+}
+
+type Material = ArtifactRef & { readonly name: string };
+
+function missingMaterials(world: World): Material[] {
+  const materials = new Map<string, Material>();
+  const want = (name: string, ref: ArtifactRef | undefined) => {
+    if (!ref || world.isSynced(ref) || materials.has(artifactKey(ref))) return;
+    materials.set(artifactKey(ref), { name, repository: ref.repository, digest: ref.digest });
+  };
+
+  if (world.wanted.length > 0) want("runner", world.runner);
+  for (const { name, type, artifact, plugin } of world.wanted) {
+    want(`plugin ${type}`, plugin);
+    want(name, artifact);
+  }
+  // A plugin that takes something down also runs from the install's registry, or not at all.
+  for (const name of world.leftovers.filter(world.mayDestroy)) {
+    const trace = traceOf(world.there(name));
+    want(`plugin ${trace?.type}`, trace?.plugin);
+    want(name, trace?.artifact);
+  }
+  return [...materials.values()];
+}

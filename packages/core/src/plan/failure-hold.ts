@@ -1,0 +1,42 @@
+// What a component's last failure has to say about trying again.
+
+import { unreachable } from "../failure.ts";
+import type { ComponentName, Digest } from "../ids.ts";
+import type { ComponentOperation, LastFailure } from "./install-state.ts";
+import type { Hold } from "./plan-install.ts";
+import { decideRetry } from "./retry.ts";
+import type { World } from "./world.ts";
+
+/** Undefined when nothing stands in the way: no failure, one of something else, or its time has come. */
+export function failureHold(
+  component: ComponentName,
+  failure: LastFailure | undefined,
+  deployKey: Digest,
+  operations: readonly ComponentOperation[],
+  world: World,
+): Hold | undefined {
+  if (!failure || !operations.includes(failure.operation)) return undefined;
+  if (failure.deployKey !== undefined && failure.deployKey !== deployKey) return undefined;
+
+  const retry = decideRetry(failure, world.now);
+  const failed = `${failure.operation} failed (${failure.code}): ${failure.message}`;
+  switch (retry.kind) {
+    case "now":
+      return undefined;
+    case "later":
+      return {
+        component,
+        because: failed,
+        endsWhen: `it is tried again at ${new Date(retry.until).toISOString()}`,
+        until: retry.until,
+      };
+    case "not-by-itself": {
+      const ask = `\`exclave install deploy ${world.install}\` asks for a retry`;
+      const endsWhen =
+        failure.operation === "destroy" ? ask : `what is deployed changes, or ${ask}`;
+      return { component, because: `${failed}; ${retry.because}`, endsWhen };
+    }
+    default:
+      return unreachable(retry);
+  }
+}

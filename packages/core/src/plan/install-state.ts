@@ -1,0 +1,118 @@
+// The two facts the planner compares: what is wanted of one install, and what is there.
+
+import type { FailureCode } from "../failure.ts";
+import type { ComponentName, ComponentType, Digest, InstallName, Instant, JobId } from "../ids.ts";
+import type { Risk } from "../job/job-line.ts";
+import type { JobStatus } from "../job/job-state.ts";
+import type { ArtifactRef } from "../manifest.ts";
+
+export interface Wanted {
+  readonly install: InstallName;
+  readonly mode: "present" | "destroyed";
+  /** What the components come from; shown in reasons. */
+  readonly release?: string;
+  readonly runner: ArtifactRef;
+  readonly components: readonly WantedComponent[];
+  /** Components somebody said may go, though they are deployed and no longer wanted. */
+  readonly allowDestroy: ReadonlySet<ComponentName>;
+}
+
+export interface WantedComponent {
+  readonly name: ComponentName;
+  readonly type: ComponentType;
+  readonly artifact?: ArtifactRef;
+  readonly plugin: ArtifactRef;
+  /** As the vendor wrote it, expressions unevaluated. */
+  readonly config: Readonly<Record<string, unknown>>;
+  /** The values of the inputs its configuration uses, by name. */
+  readonly inputs: Readonly<Record<string, unknown>>;
+  /** Components whose outputs its configuration uses. */
+  readonly references: readonly ComponentName[];
+  /** Everything that must be deployed before it, references included. */
+  readonly dependsOn: readonly ComponentName[];
+  /** Whether its plugin can preview an apply. */
+  readonly plannable: boolean;
+}
+
+export interface Seen {
+  readonly agent: SeenAgent;
+  /** What lies in the install's own registry, by `artifactKey`. */
+  readonly synced: ReadonlySet<ArtifactKey>;
+  /** The runner the install already has, when it is not the wanted one: a sync runs by it. */
+  readonly runner?: ArtifactRef;
+  readonly activeSync?: { readonly job: JobId; readonly state: JobStatus };
+  readonly syncFailure?: SyncFailure;
+  readonly components: ReadonlyMap<ComponentName, SeenComponent>;
+}
+
+export type SeenAgent =
+  | { readonly status: "online" }
+  | { readonly status: "offline"; readonly since: Instant }
+  | { readonly status: "never" };
+
+export interface SeenComponent {
+  /** What the last successful apply left. */
+  readonly deployed?: DeployedComponent;
+  /**
+   * What an apply may have left that has not succeeded: set when its job is made, cleared when one
+   * succeeds. The world is then neither the old nor the new, and a destroy has to clean up after it.
+   */
+  readonly attempted?: DeployedComponent;
+  readonly plan?: SeenPlan;
+  /** Plan, apply or destroy only: log requests and debug commands do not stand in the way. */
+  readonly activeJob?: {
+    readonly job: JobId;
+    readonly operation: ComponentOperation;
+    readonly state: JobStatus;
+  };
+  /** The last attempt, if it failed; absent after a success or when somebody asked for a retry. */
+  readonly lastFailure?: LastFailure;
+}
+
+export type ComponentOperation = "plan" | "apply" | "destroy";
+
+export interface DeployedComponent {
+  readonly deployKey: Digest;
+  readonly type: ComponentType;
+  readonly artifact?: ArtifactRef;
+  readonly plugin: ArtifactRef;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly dependsOn: readonly ComponentName[];
+  /** Tells only whether its outputs changed; absent before they are known. */
+  readonly outputsDigest?: string;
+}
+
+export interface SeenPlan {
+  readonly deployKey: Digest;
+  readonly digest: Digest;
+  readonly risk: Risk;
+  readonly summary: string;
+  readonly at: Instant;
+}
+
+interface FailedAttempts {
+  readonly code: FailureCode;
+  readonly message: string;
+  /** When the last one ended. */
+  readonly at: Instant;
+  /** How many in a row, at least 1. */
+  readonly attempts: number;
+}
+
+export interface LastFailure extends FailedAttempts {
+  readonly operation: ComponentOperation;
+  /** What was being deployed; a failure counts only against the same key. */
+  readonly deployKey?: Digest;
+}
+
+export interface SyncFailure extends FailedAttempts {
+  /** The `key` of the sync step that failed; a failure counts only against the same key. */
+  readonly key?: Digest;
+}
+
+export type ArtifactKey = string & { readonly artifactKey: unique symbol };
+
+/** A digest in a repository: the same bytes in another repository cannot be pulled from this one. */
+export function artifactKey({ repository, digest }: ArtifactRef): ArtifactKey {
+  return `${repository}@${digest}` as ArtifactKey;
+}

@@ -1,0 +1,92 @@
+// Builders for planner tests: everything a test is not about.
+
+import { ComponentName, ComponentType, type Digest, InstallName, Instant } from "../ids.ts";
+import type { ArtifactRef } from "../manifest.ts";
+import { digestOf } from "../sha256.ts";
+import { deployKey } from "./deploy-key.ts";
+import {
+  artifactKey,
+  type DeployedComponent,
+  type Seen,
+  type SeenComponent,
+  type Wanted,
+  type WantedComponent,
+} from "./install-state.ts";
+
+export const named = (name: string): ComponentName => ComponentName.parse(name);
+export const now = Instant.parse(1_000_000_000);
+export const runner = ref("exclave/runner", "runner-1");
+
+export function ref(repository: string, content: string): ArtifactRef {
+  return { repository, digest: digestOf(content) };
+}
+
+export interface Sketch {
+  readonly version?: string;
+  readonly type?: string;
+  readonly needs?: readonly string[];
+  readonly reads?: readonly string[];
+  readonly plannable?: boolean;
+  readonly config?: Record<string, unknown>;
+}
+
+export function component(name: string, sketch: Sketch = {}): WantedComponent {
+  const { version = "1", type = "command", needs = [], reads = [], plannable = false } = sketch;
+  return {
+    name: named(name),
+    type: ComponentType.parse(type),
+    artifact: ref(`apps/crm/${name}`, `${name}-${version}`),
+    plugin: ref(`exclave/plugins/${type}`, `plugin-${type}`),
+    config: sketch.config ?? {},
+    inputs: {},
+    references: reads.map(named),
+    dependsOn: [...needs, ...reads].map(named),
+    plannable,
+  };
+}
+
+export function wanted(components: WantedComponent[], changes: Partial<Wanted> = {}): Wanted {
+  return {
+    install: InstallName.parse("acme"),
+    mode: "present",
+    runner,
+    components,
+    allowDestroy: new Set(),
+    ...changes,
+  };
+}
+
+export interface SeenSketch extends Partial<Omit<Seen, "components">> {
+  readonly components?: Record<string, SeenComponent>;
+}
+
+export function seen({ components = {}, ...rest }: SeenSketch = {}): Seen {
+  const entries = Object.entries(components).map(([name, there]) => [named(name), there] as const);
+  return { agent: { status: "online" }, synced: new Set(), ...rest, components: new Map(entries) };
+}
+
+/** Everything these need, as if a sync had brought it. */
+export function syncedFor(...components: WantedComponent[]): Seen["synced"] {
+  const refs = components.flatMap(({ artifact, plugin }) =>
+    artifact ? [artifact, plugin] : [plugin],
+  );
+  return new Set([runner, ...refs].map(artifactKey));
+}
+
+export function deployedAs(
+  want: WantedComponent,
+  others: Record<string, SeenComponent> = {},
+  outputs = "outputs",
+): DeployedComponent {
+  const key: Digest = deployKey(want, seen({ components: others }).components);
+  const { type, artifact, plugin, config, dependsOn } = want;
+  const trace = {
+    deployKey: key,
+    type,
+    plugin,
+    config,
+    dependsOn,
+    outputsDigest: digestOf(outputs),
+  };
+  return artifact ? { ...trace, artifact } : trace;
+}

@@ -1,0 +1,317 @@
+// Random installs, run until they settle in a world that takes its time, fails, and refuses every
+// move that must never be planned.
+
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import * as fc from "fast-check";
+import type { FailureCode } from "../failure.ts";
+import { type ComponentName, type Digest, Instant, JobId } from "../ids.ts";
+import { digestOf } from "../sha256.ts";
+import { component, named, now, runner, seen, wanted } from "./install.testing.ts";
+import {
+  type ArtifactKey,
+  artifactKey,
+  type DeployedComponent,
+  type LastFailure,
+  type SeenComponent,
+  type Wanted,
+  type WantedComponent,
+} from "./install-state.ts";
+import { type ComponentStep, type InstallPlan, planInstall, type Step } from "./plan-install.ts";
+
+const NAMES = ["a", "b", "c", "d", "e", "f"] as const;
+const job = JobId.parse("jabcdefghijklmnop");
+
+describe("for any install", () => {
+  test("carrying out plans brings it to what is wanted, and then there is nothing left to do", () => {
+    fc.assert(
+      fc.property(anyWish(), anyWish(), fc.infiniteStream(fc.nat(5)), (before, after, dice) => {
+        const world = createTestWorld(dice);
+        world.settle(wanted(before.components));
+
+        const request = wanted(after.components, { allowDestroy: everything() });
+        const plan = world.settle(request);
+
+        assert.deepEqual(plan, { steps: [], holds: [] });
+        assert.deepEqual(world.deployedNames(), names(after.components));
+      }),
+    );
+  });
+
+  test("nothing is destroyed that nobody wished away", () => {
+    fc.assert(
+      fc.property(anyWish(), anyWish(), fc.infiniteStream(fc.nat(5)), (before, after, dice) => {
+        const world = createTestWorld(dice);
+        world.settle(wanted(before.components));
+
+        const { holds } = world.settle(wanted(after.components));
+
+        assert.deepEqual(
+          world.deployedNames(),
+          [...new Set([...names(before.components), ...names(after.components)])].toSorted(),
+        );
+        const left = names(before.components).filter(
+          (name) => !names(after.components).includes(name),
+        );
+        assert.ok(left.every((name) => holds.some((hold) => hold.component === name)));
+      }),
+    );
+  });
+
+  test("a wish to destroy it leaves nothing, in reverse order", () => {
+    fc.assert(
+      fc.property(anyWish(), fc.nat(30), fc.infiniteStream(fc.nat(5)), (wish, turns, dice) => {
+        const world = createTestWorld(dice);
+        world.settle(wanted(wish.components), turns);
+
+        const plan = world.settle(wanted(wish.components, { mode: "destroyed" }));
+
+        assert.deepEqual(plan, { steps: [], holds: [] });
+        assert.deepEqual(world.deployedNames(), []);
+      }),
+    );
+  });
+
+  test("failures block what depends on them and nobody else", () => {
+    fc.assert(
+      fc.property(
+        anyWish(),
+        anyFailures(),
+        fc.infiniteStream(fc.nat(5)),
+        (wish, failures, dice) => {
+          const world = createTestWorld(dice, failures);
+
+          const { holds, steps } = world.settle(wanted(wish.components));
+
+          const blocked = downstream(wish.components, failures);
+          assert.deepEqual(steps, []);
+          assert.deepEqual(
+            world.deployedNames(),
+            names(wish.components).filter((name) => !blocked.has(name)),
+          );
+          assert.deepEqual(
+            holds.map((hold) => String(hold.component)).toSorted(),
+            names(wish.components).filter((name) => blocked.has(name)),
+          );
+        },
+      ),
+    );
+  });
+});
+
+interface Wish {
+  readonly components: WantedComponent[];
+}
+
+/** Components that need only what comes before them in the alphabet, so there is no cycle. */
+function anyWish(): fc.Arbitrary<Wish> {
+  const sketches = NAMES.map((name, index) =>
+    fc.record({
+      isThere: fc.boolean(),
+      name: fc.constant(name),
+      version: fc.constantFrom("1", "2"),
+      needs: fc.subarray(NAMES.slice(0, index)),
+      reads: fc.subarray(NAMES.slice(0, index), { maxLength: Math.min(index, 2) }),
+      plannable: fc.boolean(),
+    }),
+  );
+  return fc.tuple(...sketches).map((parts) => {
+    const present = parts.filter(({ isThere }) => isThere);
+    const known = new Set<string>(present.map(({ name }) => name));
+    const only = (list: readonly string[]) => list.filter((name) => known.has(name));
+    return {
+      components: present.map(({ name, needs, reads, version, plannable }) =>
+        component(name, { version, plannable, needs: only(needs), reads: only(reads) }),
+      ),
+    };
+  });
+}
+
+function anyFailures(): fc.Arbitrary<Map<string, FailureCode>> {
+  const code = fc.constantFrom<FailureCode>("plugin", "policy", "unavailable", "tool");
+  return fc
+    .uniqueArray(fc.tuple(fc.constantFrom(...NAMES), code), {
+      selector: ([name]) => name,
+      maxLength: 2,
+    })
+    .map((pairs) => new Map(pairs));
+}
+
+interface Running {
+  readonly step: ComponentStep;
+}
+
+/** Jobs take a while and end in any order; the clock moves on when nothing else can. */
+function createTestWorld(dice: Iterator<number>, failures = new Map<string, FailureCode>()) {
+  const synced = new Set<ArtifactKey>([artifactKey(runner)]);
+  const components = new Map<ComponentName, SeenComponent>();
+  const running: Running[] = [];
+  let syncing: Extract<Step, { kind: "sync" }> | undefined;
+  let clock: number = now;
+
+  return { settle, seen: look, deployedNames };
+
+  function look() {
+    const rest = syncing ? { activeSync: { job, state: "running" as const } } : {};
+    return { ...seen({ synced: new Set(synced), ...rest }), components: new Map(components) };
+  }
+
+  function deployedNames(): string[] {
+    return [...components].flatMap(([name, { deployed }]) => (deployed ? [name] : [])).toSorted();
+  }
+
+  function settle(request: Wanted, turnsMax = 400): InstallPlan {
+    for (let turn = 0; ; turn++) {
+      const plan = planInstall({ wanted: request, seen: look(), now: Instant.parse(clock) });
+      if (turn >= turnsMax) {
+        assert.ok(turnsMax < 400, "the install never settles");
+        return plan;
+      }
+      checkPlan(plan, request);
+      for (const step of plan.steps) begin(step, request);
+      if (syncing || running.length > 0) endOne();
+      else if (plan.steps.length === 0) {
+        const until = plan.holds.flatMap((hold) => hold.until ?? []).toSorted((x, y) => x - y)[0];
+        if (until === undefined) return plan;
+        clock = until;
+      }
+    }
+  }
+
+  function checkPlan({ steps, holds }: InstallPlan, request: Wanted): void {
+    const touched = steps.map((step) => (step.kind === "sync" ? "sync" : step.component));
+    assert.equal(new Set(touched).size, touched.length, "two steps for one component");
+    for (const hold of holds)
+      assert.ok(hold.because && hold.endsWhen, "a hold without reason or end");
+    for (const want of request.mode === "present" ? request.components : []) {
+      const isDecided =
+        touched.includes(want.name) || holds.some((hold) => hold.component === want.name);
+      const isThere = components.get(want.name)?.deployed !== undefined;
+      assert.ok(isDecided || isThere, `${want.name} is forgotten`);
+    }
+  }
+
+  function begin(step: Step, request: Wanted): void {
+    if (step.kind === "sync") {
+      assert.equal(syncing, undefined, "a second sync");
+      assert.ok(synced.has(artifactKey(step.runner)), "a sync by a runner that is not there");
+      assert.ok(step.materials.length > 0, "a sync of nothing");
+      syncing = step;
+      return;
+    }
+    const there = components.get(step.component) ?? {};
+    assert.equal(there.activeJob, undefined, "a second job for one component");
+    for (const ref of [step.plugin, step.artifact]) {
+      assert.ok(!ref || synced.has(artifactKey(ref)), "runs what was not synced");
+    }
+    const activeJob = { job, operation: step.kind, state: "running" } as const;
+    if (step.kind === "destroy") {
+      refuseBadDestroy(step, request);
+      components.set(step.component, { ...there, activeJob });
+    } else {
+      refuseBadDeploy(step, there);
+      const attempted = step.kind === "apply" ? { attempted: traceOf(step) } : {};
+      components.set(step.component, { ...there, ...attempted, activeJob });
+    }
+    running.push({ step });
+  }
+
+  function refuseBadDeploy(step: ComponentStep, there: SeenComponent): void {
+    for (const need of step.dependsOn) {
+      assert.ok(components.get(need)?.deployed, `${step.component} before ${need}`);
+    }
+    if (step.plan) assert.equal(there.plan?.digest, step.plan, "applies a plan nobody made");
+  }
+
+  function refuseBadDestroy({ component: name }: ComponentStep, request: Wanted): void {
+    const { deployed, attempted } = components.get(name) ?? {};
+    assert.ok(deployed ?? attempted, "destroys what is not there");
+    assert.ok(request.mode === "destroyed" || request.allowDestroy.has(name), "destroys unasked");
+    if (request.mode === "present") {
+      const user = request.components.find(({ dependsOn }) => dependsOn.includes(name));
+      assert.equal(user?.name, undefined, `destroys ${name}, on which something wanted depends`);
+      return;
+    }
+    for (const [other, there] of components) {
+      const users = [there.deployed, there.attempted].flatMap((trace) => trace?.dependsOn ?? []);
+      assert.ok(!users.includes(name), `destroys ${name} below ${other}`);
+    }
+  }
+
+  function endOne(): void {
+    const index = dice.next().value % (running.length + (syncing ? 1 : 0));
+    const ended = running[index];
+    if (!ended) {
+      for (const material of syncing?.materials ?? []) synced.add(artifactKey(material));
+      syncing = undefined;
+      return;
+    }
+    running.splice(index, 1);
+    const code = ended.step.kind === "destroy" ? undefined : failures.get(ended.step.component);
+    if (code) fail(ended.step, code);
+    else succeed(ended.step);
+  }
+
+  function succeed(step: ComponentStep): void {
+    const { deployed, attempted } = components.get(step.component) ?? {};
+    const left = { ...(deployed ? { deployed } : {}), ...(attempted ? { attempted } : {}) };
+    switch (step.kind) {
+      case "plan": {
+        const { deployKey } = step;
+        const digest: Digest = digestOf({ plan: deployKey, clock });
+        const plan = {
+          deployKey,
+          digest,
+          risk: "change",
+          summary: "",
+          at: Instant.parse(clock),
+        } as const;
+        components.set(step.component, { ...left, plan });
+        break;
+      }
+      case "apply":
+        components.set(step.component, { deployed: traceOf(step) });
+        break;
+      case "destroy":
+        components.delete(step.component);
+        break;
+    }
+  }
+
+  function fail(step: ComponentStep, code: FailureCode): void {
+    const { activeJob, lastFailure, ...left } = components.get(step.component) ?? {};
+    assert.ok(activeJob, "a job ended that never began");
+    const attempts = lastFailure?.deployKey === step.deployKey ? lastFailure.attempts + 1 : 1;
+    const { deployKey, kind: operation } = step;
+    const at = Instant.parse(clock);
+    const failure: LastFailure = { operation, deployKey, code, message: "no", at, attempts };
+    components.set(step.component, { ...left, lastFailure: failure });
+  }
+}
+
+/** What a job leaves; its outputs follow from what was deployed. */
+function traceOf(step: ComponentStep): DeployedComponent {
+  const { deployKey, type, artifact, plugin, config, dependsOn } = step;
+  const outputsDigest = digestOf({ outputsOf: artifact?.digest ?? null });
+  const trace = { deployKey, type, plugin, config, dependsOn, outputsDigest };
+  return artifact ? { ...trace, artifact } : trace;
+}
+
+function downstream(
+  components: readonly WantedComponent[],
+  failures: ReadonlyMap<string, unknown>,
+) {
+  const blocked = new Set<string>();
+  for (const { name, dependsOn } of components) {
+    if (failures.has(name) || dependsOn.some((need) => blocked.has(need))) blocked.add(name);
+  }
+  return blocked;
+}
+
+function names(components: readonly WantedComponent[]): string[] {
+  return components.map(({ name }) => String(name)).toSorted();
+}
+
+function everything(): Set<ComponentName> {
+  return new Set(NAMES.map(named));
+}

@@ -1,0 +1,103 @@
+// Decides what to do next for one install, from two facts: what is wanted and what is there.
+//
+// The plan is level-based. It never looks at the event that woke it up, so it may run twice, late,
+// or after a crash, and the answer is the same. Every decision carries its reason, and whatever is
+// not happening has a hold that says why and what would end it.
+
+import type { ComponentName, ComponentType, Digest, Instant } from "../ids.ts";
+import type { Risk } from "../job/job-line.ts";
+import type { ArtifactRef } from "../manifest.ts";
+import { decideDestroy } from "./decide-destroy.ts";
+import { decideSync } from "./decide-sync.ts";
+import { decideWanted } from "./decide-wanted.ts";
+import type { Seen, SeenAgent, Wanted } from "./install-state.ts";
+import { createWorld } from "./world.ts";
+
+export interface PlanInput {
+  readonly wanted: Wanted;
+  readonly seen: Seen;
+  readonly now: Instant;
+  readonly policy?: PlanPolicy;
+}
+
+/** When somebody has to agree to a plan before it is applied. */
+export interface PlanPolicy {
+  readonly needsConsent: ReadonlySet<Risk>;
+  /** Plans somebody agreed to, by digest. */
+  readonly consented: ReadonlySet<Digest>;
+}
+
+export interface InstallPlan {
+  readonly steps: readonly Step[];
+  readonly holds: readonly Hold[];
+}
+
+export type Step = SyncStep | ComponentStep;
+
+export interface SyncStep {
+  readonly kind: "sync";
+  readonly materials: readonly (ArtifactRef & { readonly name: string })[];
+  /** The image that does it, which the install already has. */
+  readonly runner: ArtifactRef;
+  /** The same materials have the same key: kept with a failure, so that it counts only for them. */
+  readonly key: Digest;
+  readonly because: string;
+}
+
+export interface ComponentStep {
+  readonly kind: "plan" | "apply" | "destroy";
+  readonly component: ComponentName;
+  readonly type: ComponentType;
+  readonly plugin: ArtifactRef;
+  readonly artifact?: ArtifactRef;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly dependsOn: readonly ComponentName[];
+  /** What this deploys; for a destroy, what it takes down. */
+  readonly deployKey: Digest;
+  /** For an apply of a plannable component: the plan it carries out, and no other. */
+  readonly plan?: Digest;
+  readonly because: string;
+}
+
+export interface Hold {
+  /** Absent when it is about the whole install. */
+  readonly component?: ComponentName;
+  readonly because: string;
+  readonly endsWhen: string;
+  /** Set when waiting alone ends the hold. */
+  readonly until?: Instant;
+}
+
+export type Decision =
+  | { readonly step: Step; readonly hold?: never }
+  | { readonly hold: Hold; readonly step?: never };
+
+export function planInstall({ wanted, seen, now, policy }: PlanInput): InstallPlan {
+  const world = createWorld(wanted, seen, now);
+  const decisions = [
+    decideSync(world),
+    ...world.wanted.map((component) => decideWanted(component, world, policy)),
+    ...world.leftovers.map((name) => decideDestroy(name, world)),
+  ];
+  const plan = {
+    steps: decisions.flatMap((decision) => decision?.step ?? []),
+    holds: decisions.flatMap((decision) => decision?.hold ?? []),
+  };
+  return seen.agent.status === "online" ? plan : withoutAgent(plan, seen.agent);
+}
+
+/** Nothing is piled up for an agent that is away: when it is back, the world may look different. */
+function withoutAgent(plan: InstallPlan, agent: Exclude<SeenAgent, { status: "online" }>) {
+  if (plan.steps.length === 0 && plan.holds.length === 0) return plan;
+  const hold: Hold =
+    agent.status === "never"
+      ? {
+          because: "the install's agent has never connected",
+          endsWhen: "setup has started the agent and it connects",
+        }
+      : {
+          because: `the agent is offline since ${new Date(agent.since).toISOString()}`,
+          endsWhen: "the agent connects again",
+        };
+  return { steps: [], holds: [hold] };
+}
