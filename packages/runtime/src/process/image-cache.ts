@@ -34,21 +34,22 @@ export interface ImageCache {
 }
 
 export function createImageCache(directory: string, source: ImageSource): ImageCache {
-  const unpacking = new Map<string, Promise<UnpackedImage>>();
+  const getting = new Map<string, Promise<UnpackedImage>>();
 
   return { get };
 
   async function get(ref: ImageRef): Promise<UnpackedImage> {
     const digest = Digest.parse(ref.digest);
-    const path = join(directory, digest.replace(":", "-"));
-    const there = await readImage(path);
-    if (there) return there;
-
-    const shared = unpacking.get(digest);
+    const shared = getting.get(digest);
     if (shared) return shared;
-    const made = unpack(ref, path).finally(() => unpacking.delete(digest));
-    unpacking.set(digest, made);
-    return made;
+    // Looking is part of what is shared: a look from before the image was there is worth nothing.
+    const found = find(ref, join(directory, digest.replace(":", "-")));
+    getting.set(digest, found);
+    return found.finally(() => getting.delete(digest));
+  }
+
+  async function find(ref: ImageRef, path: string): Promise<UnpackedImage> {
+    return (await readImage(path)) ?? unpack(ref, path);
   }
 
   async function unpack(ref: ImageRef, path: string): Promise<UnpackedImage> {

@@ -13,15 +13,13 @@ import { isAlive, processTable, sessionMembers } from "./process-table.ts";
 
 export function inspectJob(job: JobDirectory): JobRun {
   if (!isThere(job.order)) return { kind: "absent" };
-  const claim = readClaim(job);
-  if (!claim) {
-    return exitedRun(job) ?? { kind: "waiting", because: "no keeper has taken it yet" };
-  }
-  const isRunning = isKept(claim) || hasProcesses(job);
-  // Read last: a keeper writes the exit before it ends, so "gone and no exit" cannot be a race.
   const exited = exitedRun(job);
   if (exited) return exited;
-  return isRunning ? { kind: "running" } : { kind: "exited", exit: lost(claim) };
+  const claim = readClaim(job);
+  if (!claim) return { kind: "waiting", because: "no keeper has taken it yet" };
+  if (isKept(claim) || hasProcesses(job)) return { kind: "running" };
+  // Looked at once more: it may have ended, and been written down, since the first look.
+  return exitedRun(job) ?? { kind: "exited", exit: lost(claim) };
 }
 
 function exitedRun(job: JobDirectory): JobRun | undefined {

@@ -25,11 +25,18 @@ export interface ProcessRuntimeUnderTest extends JobRuntimeUnderTest {
 
 export async function createUnderTest(t: TestContext): Promise<ProcessRuntimeUnderTest> {
   const directory = await mkdtemp(join(tmpdir(), "exclave-runtime-"));
-  t.after(() => rm(directory, { recursive: true, force: true }));
   const images = createScriptImages(join(directory, "store"));
   const place = (name: JobName) => jobDirectory(join(directory, "jobs", name));
   const open = (changes: Partial<ProcessRuntimeOptions> = {}) =>
     createProcessRuntime({ directory, openImage: images, deadlineGraceMs: 300, ...changes });
+  t.after(async () => {
+    const runtime = open();
+    for (const name of await runtime.list()) {
+      await runtime.stop(name, 0);
+      await runtime.remove(name);
+    }
+    await rm(directory, { recursive: true, force: true });
+  });
 
   return {
     directory,

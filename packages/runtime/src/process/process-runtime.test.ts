@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, rmdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import type { Failure } from "@exclave/core";
 import type { JobSpec } from "../job-runtime.ts";
 import { collect, ended, outputText, until } from "../testing/job-observation.ts";
@@ -44,6 +47,33 @@ describe("the process runtime after a crash", () => {
     const exit = { kind: "signal", signal: "SIGTERM" };
     assert.deepEqual(await under.runtime.inspect(spec.name), { kind: "exited", exit });
     assert.equal(await outputText(under.runtime, spec.name), "");
+  });
+
+  test("runs nothing of a program whose pid cannot be written down", async (t) => {
+    const { under, spec } = await prepared(t, shell("echo ran"));
+    const broken = under.open({ nodePath: "/no/such/node" });
+    await assert.rejects(broken.start(spec), { code: "unavailable" });
+    await mkdir(under.place(spec.name).program);
+
+    await under.runtime.start(spec);
+    const exit = await ended(under.runtime, spec.name);
+    await rmdir(under.place(spec.name).program);
+
+    assert.ok(exit.kind === "lost");
+    assert.match(exit.because, /^its program could not be started: /);
+    assert.equal(await outputText(under.runtime, spec.name), "");
+  });
+
+  test("a second keeper for the same job leaves at once and runs nothing", async (t) => {
+    const { under, spec } = await started(t, { says: ["ran"], ends: "on-sigterm" });
+    const keeper = fileURLToPath(new URL("./keeper.ts", import.meta.url));
+
+    const second = spawn(process.execPath, [keeper, under.place(spec.name).path]);
+    const [code] = await once(second, "exit");
+    await under.runtime.stop(spec.name, 5_000);
+
+    assert.equal(code, 0);
+    assert.equal(await outputText(under.runtime, spec.name), "ran\n");
   });
 
   test("calls a job running while its program lives, also without its keeper, and stops it", async (t) => {
