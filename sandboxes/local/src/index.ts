@@ -1,0 +1,2 @@
+export { Contract, type Home, installHome } from "./home.ts";
+export { createLocalSandbox, plugin } from "./plugin.ts";
