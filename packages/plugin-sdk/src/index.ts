@@ -8,5 +8,6 @@ export {
 export * from "./context.ts";
 export * from "./define-plugin.ts";
 export * from "./process-identity.ts";
+export * from "./program-plugin.ts";
 export * from "./run-operation.ts";
 export * from "./source-build.ts";
