@@ -59,6 +59,16 @@ export class Failure extends Error {
     this.details = options.details ?? {};
   }
 
+  /** By what it is and not by which copy of this class made it: a plugin is bundled with its own. */
+  static override [Symbol.hasInstance](value: unknown): value is Failure {
+    return (
+      value instanceof Error &&
+      value.name === "Failure" &&
+      "code" in value &&
+      String(value.code) in FAILURES
+    );
+  }
+
   get rule(): FailureRule {
     return FAILURES[this.code];
   }
