@@ -11,7 +11,16 @@ export const ProgramPlugin = PluginDescriptor.extend({
 export type ProgramPlugin = z.infer<typeof ProgramPlugin>;
 
 export function parseProgramPlugin(text: string): ProgramPlugin {
-  const checked = ProgramPlugin.safeParse(parseJson(text));
+  return parse(text, ProgramPlugin);
+}
+
+/** The plugin.json beside a bundled plugin.mjs, which needs no program. */
+export function parsePluginDescriptor(text: string): PluginDescriptor {
+  return parse(text, PluginDescriptor);
+}
+
+function parse<Value>(text: string, schema: z.ZodType<Value>): Value {
+  const checked = schema.safeParse(parseJson(text));
   if (checked.success) return checked.data;
   const problems = checked.error.issues.map(
     ({ path, message }) => `${path.join(".") || "it"}: ${message}`,

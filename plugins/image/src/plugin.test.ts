@@ -77,6 +77,16 @@ test("a plugin whose program cannot be run is refused at build", async (t) => {
   await assert.rejects(context.run("build"), /runs .\/plugin.sh, which is not an executable file/);
 });
 
+test("a bundled plugin needs no program beside it", async (t) => {
+  const files = { "plugin.json": JSON.stringify(DESCRIPTOR), "plugin.mjs": "export {};" };
+  const context = await source(t, files);
+
+  const { build } = await context.run("build");
+
+  assert.ok(build?.kind === "image");
+  assert.match(build.annotations?.["dev.exclave.plugin.v1"] ?? "", /"type":"greeting"/);
+});
+
 test("a plugin.json with mistakes is refused with all of them", async (t) => {
   const wrong = { ...DESCRIPTOR, type: "Not A Name", outputs: 3 };
   const context = await source(t, { "plugin.json": JSON.stringify(wrong) });

@@ -9,6 +9,8 @@ import {
   Failure,
   type OperationContext,
   PLUGIN_ANNOTATION,
+  type PluginDescriptor,
+  parsePluginDescriptor,
   parseProgramPlugin,
   z,
 } from "@exclave/plugin-sdk";
@@ -77,16 +79,10 @@ async function existingImage(directory: string, { reference }: Config): Promise<
 }
 
 async function pluginImage(directory: string): Promise<BuildResult> {
-  const { run, ...descriptor } = parseProgramPlugin(
-    await readFile(join(directory, "plugin.json"), "utf8"),
-  );
-  const [program = ""] = run;
-  if (program.includes("/") && !program.startsWith("/")) {
-    await access(join(directory, program), constants.X_OK).catch((cause) => {
-      const message = `plugin.json runs ${program}, which is not an executable file of the plugin`;
-      throw new Failure("invalid", message, { cause });
-    });
-  }
+  const text = await readFile(join(directory, "plugin.json"), "utf8");
+  const descriptor = (await exists(join(directory, "plugin.mjs")))
+    ? parsePluginDescriptor(text)
+    : await programDescriptor(directory, text);
   return {
     kind: "image",
     directory,
@@ -94,6 +90,18 @@ async function pluginImage(directory: string): Promise<BuildResult> {
     base: BASE_MATERIAL,
     annotations: { [PLUGIN_ANNOTATION]: JSON.stringify(descriptor) },
   };
+}
+
+async function programDescriptor(directory: string, text: string): Promise<PluginDescriptor> {
+  const { run, ...descriptor } = parseProgramPlugin(text);
+  const [program = ""] = run;
+  if (program.includes("/") && !program.startsWith("/")) {
+    await access(join(directory, program), constants.X_OK).catch((cause) => {
+      const message = `plugin.json runs ${program}, which is not an executable file of the plugin`;
+      throw new Failure("invalid", message, { cause });
+    });
+  }
+  return descriptor;
 }
 
 function directoryImage(directory: string, config: Config): BuildResult {
