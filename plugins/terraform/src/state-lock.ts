@@ -2,6 +2,7 @@
 // a way that outlives a kill, so every locking operation leaves word: which job, which attempt, which
 // processes. A lock is broken only when all of those processes are known to be gone.
 
+import { randomBytes } from "node:crypto";
 import { link, readFile, rm, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Failure, identifyProcess, isRunning, ProcessIdentity, z } from "@exclave/plugin-sdk";
@@ -125,7 +126,7 @@ function parseOwner(text: string): LockOwner | "unreadable" {
 
 /** False when somebody else came first. A link, so that the file is whole when it appears. */
 async function claim({ ownerFile }: ComponentState, owner: LockOwner): Promise<boolean> {
-  const draft = `${ownerFile}.${process.pid}.draft`;
+  const draft = `${ownerFile}.${randomBytes(4).toString("hex")}.draft`;
   await writeFile(draft, JSON.stringify(owner), { mode: 0o600, flush: true });
   try {
     await link(draft, ownerFile);
