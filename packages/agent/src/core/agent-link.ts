@@ -1,0 +1,282 @@
+// The agent's side of the link: two durable sequences and the logs beside them. A command is
+// acknowledged when it is journaled, an event is sent until it is acknowledged, and a log is sent
+// from wherever the server says it has it.
+
+import type { RejectCode, ServerCommand, ServerFrame } from "@exclave/api";
+import { type JobName, jobName, type Manifest, unreachable } from "@exclave/core";
+import type { JobRecord } from "../journal/journal.ts";
+import { handleCancel, handleGrant } from "./agent-jobs.ts";
+import type { AgentJob, HelloFacts } from "./agent-state.ts";
+import { PUBLISH_JOB } from "./publish-job.ts";
+import { act, dropJob, journal, record, send, setJob, type Turn } from "./turn.ts";
+
+const EVENTS_IN_FLIGHT_MAX = 64;
+const LOG_CHUNK_BYTES = 64 * 1024;
+
+export function handleFrame(turn: Turn, frame: ServerFrame): void {
+  if (frame.type === "challenge") {
+    return act(turn, { kind: "hello", nonce: frame.nonce, facts: helloFacts(turn) });
+  }
+  if (frame.type === "welcome") return handleWelcome(turn, frame);
+  if (frame.type === "goaway") {
+    return act(turn, { kind: "close", because: `the server says ${frame.because}` });
+  }
+  // Left over from a connection that is no longer ours.
+  if (turn.state.link.status === "down") return;
+
+  switch (frame.type) {
+    case "command":
+      return handleCommandFrame(turn, frame.seq, frame.body);
+    case "ack":
+      return handleAck(turn, frame.seq);
+    case "resend":
+      return rewindEvents(turn, frame.from - 1);
+    case "log_ack":
+      return handleLogAck(turn, jobName(frame.job, frame.attempt), frame.upTo);
+    case "grant":
+      return handleGrantFrame(turn, frame);
+    case "ping":
+      return send(turn, { type: "pong", id: frame.id });
+    default:
+      return unreachable(frame);
+  }
+}
+
+function helloFacts({ state }: Turn): HelloFacts {
+  const { downAcked, upHead, upAcked, journalId } = state;
+  const jobs = [...state.jobs.values()].map(({ record, phase, log }) => ({
+    job: record.manifest.id,
+    attempt: record.manifest.attempt,
+    state:
+      phase === "ended" ? phase : phase === "ready" ? ("accepted" as const) : ("running" as const),
+    logOffset: log.bytes,
+  }));
+  return { downAcked, upHead, upFrom: upAcked + 1, journalId, jobs };
+}
+
+type Welcome = Extract<ServerFrame, { type: "welcome" }>;
+
+function handleWelcome(turn: Turn, welcome: Welcome): void {
+  const { upAcked } = welcome;
+  if (upAcked > turn.state.upHead || upAcked < turn.state.upAcked) {
+    return restartSequences(turn, upAcked);
+  }
+  turn.state = {
+    ...turn.state,
+    link: {
+      status: "up",
+      sent: upAcked,
+      logCreditBytes: Math.max(1, welcome.limits.logCreditBytes),
+      logChunkBytes: Math.max(1, Math.min(LOG_CHUNK_BYTES, welcome.limits.frameBytes / 2)),
+    },
+  };
+  handleAck(turn, upAcked);
+  const known = new Map(
+    welcome.logs.map(({ job, attempt, upTo }) => [jobName(job, attempt), upTo]),
+  );
+  for (const [name, job] of turn.state.jobs) {
+    const upTo = known.get(name);
+    const isOver = job.record.endedSeq !== undefined && job.record.endedSeq <= upAcked;
+    // A job the server has the end of and does not list is one whose log it does not want.
+    const acked = upTo ?? (isOver ? job.log.bytes : 0);
+    setJob(turn, { ...job, log: { bytes: job.log.bytes, sent: acked, acked } });
+  }
+  askToPublish(turn);
+}
+
+/** A build agent brings its images once per start; a failure is tried again. */
+export function askToPublish(turn: Turn): void {
+  const { publishing, link } = turn.state;
+  if (!turn.rules.publishesImages || publishing !== "idle" || link.status === "down") return;
+  turn.state = { ...turn.state, publishing: "asked" };
+  send(turn, { type: "grant_want", ...PUBLISH_JOB });
+}
+
+/** The server knows more or less of this journal than can be: one of the two was set back. */
+function restartSequences(turn: Turn, serverHas: number): void {
+  const { state } = turn;
+  const journalId = `${state.journalId.split("+")[0]}+${turn.now}`;
+  journal(turn, { kind: "restart", journalId });
+  const jobs = new Map<JobName, AgentJob>();
+  for (const [name, job] of state.jobs) {
+    const endedSeq = job.record.endedSeq && job.record.endedSeq - state.upAcked;
+    if (endedSeq === undefined || endedSeq > 0) {
+      jobs.set(name, { ...job, record: { ...job.record, endedSeq } });
+    } else {
+      act(turn, { kind: "drop_spool", name });
+    }
+  }
+  const events = state.events.map(({ body }, index) => ({ seq: index + 1, body }));
+  const heads = { downAcked: 0, upAcked: 0, upHead: events.length };
+  turn.state = { ...state, journalId, ...heads, events, jobs };
+  const open = helloFacts(turn).jobs.map(({ job, attempt, state }) => ({ job, attempt, state }));
+  record(turn, { type: "inventory", at: turn.now, jobs: open });
+  const because = `the server has ${serverHas} of this agent's records, which cannot be`;
+  act(turn, { kind: "close", because });
+}
+
+function handleCommandFrame(turn: Turn, seq: number, command: ServerCommand): void {
+  const { downAcked } = turn.state;
+  if (seq > downAcked + 1) return send(turn, { type: "resend", from: downAcked + 1 });
+  if (seq === downAcked + 1) {
+    if (command.type === "job_offer") handleOffer(turn, command);
+    else handleCancel(turn, command);
+    turn.state = { ...turn.state, downAcked: seq };
+    journal(turn, { kind: "down_acked", seq });
+  }
+  send(turn, { type: "ack", seq: turn.state.downAcked });
+}
+
+type Offer = Extract<ServerCommand, { type: "job_offer" }>;
+
+function handleOffer(turn: Turn, offer: Offer): void {
+  const { now, rules, state } = turn;
+  const { job, attempt } = offer;
+  const judged = rules.judge(offer.envelope, {
+    now,
+    lastIssueNo: state.issueNo,
+    seenAttempts: state.jobs,
+  });
+
+  if (judged.kind === "refused") return refuse(turn, offer, judged.code, judged.because);
+  const { manifest } = judged;
+  if (manifest.id !== job || manifest.attempt !== attempt) {
+    const because = `the offer is for ${job} and the manifest for ${manifest.id}`;
+    return refuse(turn, offer, "invalid", because);
+  }
+  turn.state = { ...turn.state, issueNo: manifest.issueNo };
+  journal(turn, { kind: "issue", issueNo: manifest.issueNo });
+  if (isStale(turn, manifest)) {
+    return refuse(turn, offer, "stale_attempt", "a later attempt of this job is known here");
+  }
+  if (manifest.steps.length > 1) {
+    return refuse(turn, offer, "invalid", "this agent runs jobs of one step");
+  }
+  if (state.isDiskLow) {
+    return refuse(turn, offer, "disk_full", "there is too little room on the agent's disk");
+  }
+  accept(turn, manifest);
+}
+
+function accept(turn: Turn, manifest: Manifest): void {
+  const { id, attempt } = manifest;
+  const name = jobName(id, attempt);
+  const accepted: JobRecord = { name, manifest, status: "accepted", launches: 0 };
+  journal(turn, { kind: "job", record: accepted });
+  record(turn, { type: "job_accepted", at: turn.now, job: id, attempt });
+  setJob(turn, {
+    record: accepted,
+    phase: "ready",
+    isGrantAsked: false,
+    log: { bytes: 0, sent: 0, acked: 0 },
+  });
+}
+
+function refuse(turn: Turn, offer: Offer, code: RejectCode, because: string): void {
+  const { job, attempt } = offer;
+  act(turn, { kind: "note", level: "warn", text: `refused ${job} attempt ${attempt}: ${because}` });
+  // Said of the job, it would look like the end of the attempt that is really running.
+  if (turn.state.jobs.has(jobName(job, attempt))) {
+    const text = `an offer of ${job} attempt ${attempt}, which is known here: ${because}`;
+    record(turn, { type: "alarm", at: turn.now, code, because: text });
+  } else {
+    record(turn, { type: "job_rejected", at: turn.now, job, attempt, code, because });
+  }
+}
+
+function isStale(turn: Turn, { id, attempt }: Manifest): boolean {
+  return [...turn.state.jobs.values()].some(
+    ({ record }) => record.manifest.id === id && record.manifest.attempt > attempt,
+  );
+}
+
+function handleAck(turn: Turn, seq: number): void {
+  const { upAcked, upHead, link } = turn.state;
+  if (seq <= upAcked || seq > upHead) return;
+  const events = turn.state.events.filter((event) => event.seq > seq);
+  turn.state = { ...turn.state, upAcked: seq, events };
+  if (link.status === "up" && link.sent < seq) {
+    turn.state = { ...turn.state, link: { ...link, sent: seq } };
+  }
+  journal(turn, { kind: "events_acked", upTo: seq });
+  for (const [name, { record }] of turn.state.jobs) {
+    if (record.endedSeq === undefined) continue;
+    // The end is safe with the server: what the runtime kept for a second look may go.
+    if (record.endedSeq > upAcked && record.endedSeq <= seq) act(turn, { kind: "remove", name });
+  }
+}
+
+function rewindEvents(turn: Turn, sent: number): void {
+  const { link, upAcked, upHead } = turn.state;
+  if (link.status === "down") return;
+  const to = Math.min(Math.max(sent, upAcked), upHead);
+  turn.state = { ...turn.state, link: { ...link, sent: to } };
+}
+
+function handleLogAck(turn: Turn, name: JobName, upTo: number): void {
+  const job = turn.state.jobs.get(name);
+  if (!job) return;
+  const { log } = job;
+  if (upTo > log.acked) {
+    const sent = Math.max(log.sent, upTo);
+    setJob(turn, { ...job, log: { ...log, acked: upTo, sent } });
+  } else if (upTo === log.acked && log.sent > upTo && log.rewoundAt !== upTo) {
+    // The same place twice: what was sent after it did not arrive.
+    setJob(turn, { ...job, log: { ...log, sent: upTo, rewoundAt: upTo } });
+  }
+}
+
+type GrantFrame = Extract<ServerFrame, { type: "grant" }>;
+
+function handleGrantFrame(turn: Turn, { job, attempt, grant, refused }: GrantFrame): void {
+  if (job !== PUBLISH_JOB.job) return handleGrant(turn, jobName(job, attempt), grant, refused);
+  if (turn.state.publishing !== "asked") return;
+  if (grant) {
+    turn.state = { ...turn.state, publishing: "running" };
+    act(turn, { kind: "publish", grant });
+  } else {
+    // Still "asked": this server has answered, and only another connection may answer otherwise.
+    act(turn, { kind: "note", level: "warn", text: `images cannot be published: ${refused}` });
+  }
+}
+
+export function pumpEvents(turn: Turn): void {
+  const { link, events, upAcked } = turn.state;
+  if (link.status === "down") return;
+  let sent = link.sent;
+  for (const { seq, body } of events) {
+    if (seq <= sent) continue;
+    if (seq > upAcked + EVENTS_IN_FLIGHT_MAX) break;
+    send(turn, { type: "event", seq, body });
+    sent = seq;
+  }
+  if (sent !== link.sent) turn.state = { ...turn.state, link: { ...link, sent } };
+}
+
+export function pumpLogs(turn: Turn): void {
+  const { link } = turn.state;
+  if (link.status === "down") return;
+  for (const [name, job] of turn.state.jobs) {
+    let { sent } = job.log;
+    const end = Math.min(job.log.bytes, job.log.acked + link.logCreditBytes);
+    while (sent < end) {
+      const bytes = Math.min(end - sent, Math.floor(link.logChunkBytes));
+      act(turn, { kind: "send_log", name, offset: sent, bytes });
+      sent += bytes;
+    }
+    if (sent !== job.log.sent) setJob(turn, { ...job, log: { ...job.log, sent } });
+  }
+}
+
+/** A job leaves the journal when the server has its end and all of its log. */
+export function closeDeliveredJobs(turn: Turn): void {
+  const { upAcked, link } = turn.state;
+  if (link.status === "down") return;
+  for (const [name, { record, phase, log }] of turn.state.jobs) {
+    const isTold = phase === "ended" && (record.endedSeq ?? Infinity) <= upAcked;
+    if (!isTold || log.acked < log.bytes) continue;
+    journal(turn, { kind: "job_removed", name });
+    dropJob(turn, name);
+    act(turn, { kind: "drop_spool", name });
+  }
+}

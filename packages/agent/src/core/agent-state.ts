@@ -1,0 +1,204 @@
+// What the agent core knows, what can happen to it, and what it may want done. All of it plain data:
+// the program and the simulation run the same core over the same values.
+
+import type { AgentEvent, AgentFrame, AgentKind, Grant, ServerFrame } from "@exclave/api";
+import type {
+  ArtifactLine,
+  Envelope,
+  FailureCode,
+  JobName,
+  Judgement,
+  ResultLine,
+} from "@exclave/core";
+import type { JobRun } from "@exclave/runtime";
+import type {
+  JobRecord,
+  JournaledEvent,
+  JournalSnapshot,
+  JournalWrite,
+  KeptOutput,
+  ScheduleEntry,
+  SeenHealth,
+} from "../journal/journal.ts";
+
+/** What is fixed for the life of an agent. */
+export interface AgentRules {
+  readonly kind: AgentKind;
+  /** The whole judgement of an offered manifest: signature, audience, freshness, replay. */
+  readonly judge: (envelope: Envelope, facts: JudgeFacts) => Judgement;
+  readonly jobsMax: number;
+  /** More resumes than this of one attempt, and it ends as poisoned. */
+  readonly resumesMax: number;
+  /** A build agent brings the images it was shipped with into the vendor's registry. */
+  readonly publishesImages: boolean;
+}
+
+export interface JudgeFacts {
+  readonly now: number;
+  readonly lastIssueNo: number;
+  readonly seenAttempts: { has(name: JobName): boolean };
+}
+
+export interface AgentState {
+  readonly journalId: string;
+  readonly downAcked: number;
+  readonly upHead: number;
+  readonly upAcked: number;
+  readonly issueNo: number;
+  readonly events: readonly JournaledEvent[];
+  readonly jobs: ReadonlyMap<JobName, AgentJob>;
+  readonly schedule: ReadonlyMap<string, Scheduled>;
+  readonly foreign: ReadonlySet<JobName>;
+  readonly link: Link;
+  readonly isDiskLow: boolean;
+  readonly publishing: "idle" | "asked" | "running" | "done";
+}
+
+export type Link =
+  | { readonly status: "down" }
+  | {
+      readonly status: "up";
+      /** Highest own event sent on this connection. */
+      readonly sent: number;
+      readonly logCreditBytes: number;
+      readonly logChunkBytes: number;
+    };
+
+export interface AgentJob {
+  readonly record: JobRecord;
+  /** ready: may be launched. recovering: the runtime is being asked what became of it. */
+  readonly phase: "ready" | "recovering" | "launching" | "running" | "ended";
+  /** Whether this connection was asked for registry access for it. */
+  readonly isGrantAsked: boolean;
+  readonly log: LogProgress;
+}
+
+export interface LogProgress {
+  /** Spooled here. */
+  readonly bytes: number;
+  readonly sent: number;
+  /** Durable at the server. */
+  readonly acked: number;
+  /** Where sending was last set back: a second acknowledgement of the same place sets back once. */
+  readonly rewoundAt?: number;
+}
+
+export interface Scheduled {
+  readonly entry: ScheduleEntry;
+  readonly dueAt: number;
+  /** The look-up that is under way. */
+  readonly running?: JobName | undefined;
+  readonly isStopping?: boolean;
+}
+
+/** How a job ended, read from its output and its exit. */
+export interface EndedJob {
+  readonly outcome: Extract<AgentEvent, { type: "job_ended" }>["outcome"];
+  readonly outputs: readonly KeptOutput[];
+  readonly outputsDigest?: string | undefined;
+  readonly artifacts: readonly ArtifactLine[];
+  readonly result?: ResultLine | undefined;
+  readonly logBytes: number;
+  readonly logSha256: string;
+}
+
+export interface NotLaunched {
+  readonly code: FailureCode;
+  readonly message: string;
+  readonly logBytes: number;
+  readonly logSha256: string;
+}
+
+export type PublishedImages = Extract<AgentEvent, { type: "images_published" }>["images"];
+
+export type AgentInput = { readonly now: number } & AgentHappening;
+
+/** What can happen to an agent; when is added by whoever has a clock. */
+export type AgentHappening =
+  /** After the journal was read: every job the runtime still knows. */
+  | { readonly kind: "restored"; readonly found: readonly JobName[]; readonly fresh: boolean }
+  | { readonly kind: "disconnected" }
+  | { readonly kind: "frame"; readonly frame: ServerFrame }
+  | { readonly kind: "inspected"; readonly name: JobName; readonly run: JobRun }
+  | { readonly kind: "launched"; readonly name: JobName }
+  | { readonly kind: "not_launched"; readonly name: JobName; readonly why: NotLaunched }
+  | { readonly kind: "spooled"; readonly name: JobName; readonly bytes: number }
+  | { readonly kind: "exited"; readonly name: JobName; readonly ended: EndedJob }
+  | {
+      readonly kind: "status_seen";
+      readonly component: string;
+      readonly name: JobName;
+      readonly seen: SeenHealth;
+    }
+  | { readonly kind: "published"; readonly images: PublishedImages }
+  | { readonly kind: "publish_failed" }
+  | { readonly kind: "disk"; readonly isLow: boolean }
+  | { readonly kind: "tick" };
+
+/** The agent's part of a hello that its state decides. */
+export type HelloFacts = Pick<
+  Extract<AgentFrame, { type: "hello" }>,
+  "downAcked" | "upHead" | "upFrom" | "journalId" | "jobs"
+>;
+
+/** In order: what follows a journal effect happens only after it is on disk. */
+export type AgentEffect =
+  | { readonly kind: "journal"; readonly writes: readonly JournalWrite[] }
+  | { readonly kind: "send"; readonly frame: AgentFrame }
+  | { readonly kind: "hello"; readonly nonce: string; readonly facts: HelloFacts }
+  | {
+      readonly kind: "send_log";
+      readonly name: JobName;
+      readonly offset: number;
+      readonly bytes: number;
+    }
+  | { readonly kind: "inspect"; readonly name: JobName }
+  | {
+      readonly kind: "launch";
+      readonly record: JobRecord;
+      readonly grant?: Grant | undefined;
+    }
+  /** Read its output from the first byte, and how it ended. */
+  | { readonly kind: "follow"; readonly record: JobRecord }
+  | { readonly kind: "stop"; readonly name: JobName; readonly graceMs: number }
+  /** Forget it in the runtime. */
+  | { readonly kind: "remove"; readonly name: JobName }
+  | { readonly kind: "drop_spool"; readonly name: JobName }
+  | { readonly kind: "status"; readonly name: JobName; readonly entry: ScheduleEntry }
+  | { readonly kind: "publish"; readonly grant: Grant }
+  /** Ends this connection; a new one is tried. */
+  | { readonly kind: "close"; readonly because: string }
+  | { readonly kind: "note"; readonly level: "info" | "warn"; readonly text: string };
+
+/** The state a journal stands for: nothing is connected, and what was launched must be looked up. */
+export function restoreState(snapshot: JournalSnapshot): AgentState {
+  return {
+    journalId: snapshot.journalId,
+    downAcked: snapshot.downAcked,
+    upHead: snapshot.upHead,
+    upAcked: snapshot.upAcked,
+    issueNo: snapshot.issueNo,
+    events: snapshot.events,
+    jobs: new Map(snapshot.jobs.map((record) => [record.name, restoredJob(record)])),
+    schedule: new Map(snapshot.schedule.map((entry) => [entry.component, { entry, dueAt: 0 }])),
+    foreign: new Set(snapshot.foreign),
+    link: { status: "down" },
+    isDiskLow: false,
+    publishing: "idle",
+  };
+}
+
+function restoredJob(record: JobRecord): AgentJob {
+  const phases = {
+    accepted: "ready",
+    launching: "recovering",
+    running: "recovering",
+    ended: "ended",
+  } as const;
+  return {
+    record,
+    phase: phases[record.status],
+    isGrantAsked: false,
+    log: { bytes: record.logBytes ?? 0, sent: 0, acked: 0 },
+  };
+}

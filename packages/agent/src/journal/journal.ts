@@ -1,0 +1,100 @@
+// The agent's durable memory. Whatever the agent says it has done or will do is in here first: a
+// commit is all or nothing, and on disk when it returns. One reader and writer, so no waiting.
+
+import { AgentEvent } from "@exclave/api";
+import { Health, JobName, Manifest, OutputLine } from "@exclave/core";
+import { z } from "zod";
+
+/** One accepted attempt, from its acceptance until the server has its end and its whole log. */
+export const JobRecord = z.object({
+  name: JobName,
+  manifest: Manifest,
+  /** launching: the intent is on disk, the launch may or may not have happened. */
+  status: z.enum(["accepted", "launching", "running", "ended"]),
+  launches: z.int().nonnegative(),
+  /** Set when somebody asked for its end. */
+  cancelGraceMs: z.int().nonnegative().optional(),
+  /** The event that told its end. */
+  endedSeq: z.int().positive().optional(),
+  logBytes: z.int().nonnegative().optional(),
+});
+export type JobRecord = z.infer<typeof JobRecord>;
+
+export const SeenHealth = z.object({
+  health: Health,
+  because: z.string(),
+  drift: z.object({ found: z.boolean(), summary: z.string() }).optional(),
+});
+export type SeenHealth = z.infer<typeof SeenHealth>;
+
+/** A deployed component whose status the agent looks up by itself, from the manifest it applied. */
+export const ScheduleEntry = z.object({
+  component: z.string(),
+  everyMs: z.int().positive(),
+  manifest: Manifest,
+  last: SeenHealth.optional(),
+});
+export type ScheduleEntry = z.infer<typeof ScheduleEntry>;
+
+export const KeptOutput = OutputLine.omit({ type: true });
+export type KeptOutput = z.infer<typeof KeptOutput>;
+
+export const JournaledEvent = z.object({ seq: z.int().positive(), body: AgentEvent });
+export type JournaledEvent = z.infer<typeof JournaledEvent>;
+
+export interface JournalSnapshot {
+  /** A new one means that everything before is lost or void. */
+  readonly journalId: string;
+  /** Nothing was ever written to it. */
+  readonly fresh: boolean;
+  readonly downAcked: number;
+  readonly upHead: number;
+  readonly upAcked: number;
+  readonly issueNo: number;
+  /** Not yet acknowledged, in order. */
+  readonly events: readonly JournaledEvent[];
+  readonly jobs: readonly JobRecord[];
+  readonly schedule: readonly ScheduleEntry[];
+  /** Jobs found in the runtime when the journal was new: reported, and otherwise left alone. */
+  readonly foreign: readonly JobName[];
+}
+
+export type JournalWrite =
+  | { readonly kind: "down_acked"; readonly seq: number }
+  | { readonly kind: "event"; readonly seq: number; readonly body: AgentEvent }
+  | { readonly kind: "events_acked"; readonly upTo: number }
+  | { readonly kind: "issue"; readonly issueNo: number }
+  | { readonly kind: "job"; readonly record: JobRecord }
+  | { readonly kind: "job_removed"; readonly name: JobName }
+  | { readonly kind: "foreign"; readonly names: readonly JobName[] }
+  | { readonly kind: "schedule"; readonly entry: ScheduleEntry }
+  | { readonly kind: "schedule_removed"; readonly component: string }
+  | {
+      readonly kind: "outputs";
+      readonly component: string;
+      readonly outputs: readonly KeptOutput[];
+    }
+  | { readonly kind: "outputs_removed"; readonly component: string }
+  /** Values that must not appear in what this job says; its log is redacted by them, always alike. */
+  | { readonly kind: "job_secrets"; readonly name: JobName; readonly secrets: readonly string[] }
+  | { readonly kind: "secret"; readonly name: string; readonly value: string }
+  /** Both sequences start anew, under a new id; events not yet acknowledged are numbered from 1. */
+  | { readonly kind: "restart"; readonly journalId: string };
+
+export interface Journal {
+  /** All that the agent needs to go on where it stopped. */
+  load(): JournalSnapshot;
+
+  /** Durable when it returns; when it throws, nothing of it happened. */
+  commit(writes: readonly JournalWrite[]): void;
+
+  /** Outputs of every deployed component, sensitive ones too. */
+  outputs(): ReadonlyMap<string, readonly KeptOutput[]>;
+
+  /** A secret made in this install. */
+  secret(name: string): string | undefined;
+
+  jobSecrets(name: JobName): readonly string[];
+
+  close(): void;
+}

@@ -1,0 +1,118 @@
+// A journal that keeps exactly what was committed, and can be opened again after its agent "died".
+
+import type { JobName } from "@exclave/core";
+import type {
+  JobRecord,
+  Journal,
+  JournaledEvent,
+  JournalSnapshot,
+  JournalWrite,
+  KeptOutput,
+  ScheduleEntry,
+} from "./journal.ts";
+
+export function createMemoryJournal({ journalId }: { readonly journalId: string }): Journal {
+  let id = journalId;
+  let fresh = true;
+  let downAcked = 0;
+  let upHead = 0;
+  let upAcked = 0;
+  let issueNo = 0;
+  let events: JournaledEvent[] = [];
+  let foreign: readonly JobName[] = [];
+  const jobs = new Map<JobName, JobRecord>();
+  const schedule = new Map<string, ScheduleEntry>();
+  const outputs = new Map<string, readonly KeptOutput[]>();
+  const secrets = new Map<string, string>();
+  const jobSecrets = new Map<JobName, readonly string[]>();
+
+  return {
+    load: () =>
+      structuredClone<JournalSnapshot>({
+        journalId: id,
+        fresh,
+        downAcked,
+        upHead,
+        upAcked,
+        issueNo,
+        events,
+        jobs: [...jobs.values()],
+        schedule: [...schedule.values()],
+        foreign,
+      }),
+    commit(writes) {
+      for (const entry of structuredClone(writes)) write(entry);
+      if (writes.length > 0) fresh = false;
+    },
+    outputs: () => new Map(outputs),
+    secret: (name) => secrets.get(name),
+    jobSecrets: (name) => jobSecrets.get(name) ?? [],
+    close() {},
+  };
+
+  function write(entry: JournalWrite): void {
+    switch (entry.kind) {
+      case "down_acked":
+        downAcked = entry.seq;
+        break;
+      case "event":
+        upHead = entry.seq;
+        events.push({ seq: entry.seq, body: entry.body });
+        break;
+      case "events_acked":
+        upAcked = entry.upTo;
+        events = events.filter(({ seq }) => seq > entry.upTo);
+        break;
+      case "issue":
+        issueNo = entry.issueNo;
+        break;
+      case "job":
+        jobs.set(entry.record.name, entry.record);
+        break;
+      case "job_removed":
+        jobs.delete(entry.name);
+        jobSecrets.delete(entry.name);
+        break;
+      case "foreign":
+        foreign = entry.names;
+        break;
+      case "schedule":
+        schedule.set(entry.entry.component, entry.entry);
+        break;
+      case "schedule_removed":
+        schedule.delete(entry.component);
+        break;
+      case "outputs":
+        outputs.set(entry.component, entry.outputs);
+        break;
+      case "outputs_removed":
+        outputs.delete(entry.component);
+        break;
+      case "secret":
+        secrets.set(entry.name, entry.value);
+        break;
+      case "job_secrets":
+        jobSecrets.set(entry.name, entry.secrets);
+        break;
+      case "restart":
+        restart(entry.journalId);
+        break;
+    }
+  }
+
+  function restart(journalId: string): void {
+    const offset = upAcked;
+    id = journalId;
+    downAcked = 0;
+    upAcked = 0;
+    events = events.map(({ body }, index) => ({ seq: index + 1, body }));
+    upHead = events.length;
+    for (const [name, record] of jobs) {
+      if (record.endedSeq === undefined) continue;
+      // An end the old sequence had acknowledged has no place in the new one.
+      const endedSeq = record.endedSeq - offset;
+      if (endedSeq > 0) jobs.set(name, { ...record, endedSeq });
+      else jobs.delete(name);
+    }
+  }
+}

@@ -1,0 +1,219 @@
+// Makes of a verified manifest what its job is handed: configuration with every expression evaluated
+// in the install, the registries it may use and how far, and the image that runs. Nothing is prepared
+// that does not lie in the install's own registry.
+
+import { randomBytes } from "node:crypto";
+import type { Grant } from "@exclave/api";
+import {
+  type ArtifactRef,
+  Failure,
+  JobDocument,
+  type JobName,
+  type Manifest,
+  type ManifestStep,
+} from "@exclave/core";
+import type { Access } from "@exclave/oci";
+import type { ImageRef, JobSpec } from "@exclave/runtime";
+import type { Journal } from "./journal/journal.ts";
+import type { OwnRegistry } from "./sandbox.ts";
+
+export interface PrepareJob {
+  readonly name: JobName;
+  readonly manifest: Manifest;
+  readonly step: ManifestStep;
+  readonly grant?: Grant | undefined;
+  readonly now: number;
+}
+
+export interface PreparedJob {
+  readonly spec: JobSpec;
+  /** Values that must not appear in what the job says. */
+  readonly secrets: readonly string[];
+}
+
+export interface Workplace {
+  /** Only an install has one; the vendor's own agents work with the vendor's registry. */
+  readonly own?: OwnInstall | undefined;
+  readonly journal: Journal;
+  /** Programs of the machine, for plugins that run some. */
+  readonly path: string;
+  readonly evaluate: (config: Config, scope: Scope) => Config;
+}
+
+export interface OwnInstall {
+  readonly name: string;
+  readonly registry: OwnRegistry;
+  readonly sandbox: Readonly<Record<string, unknown>>;
+  /** Whether the install's registry holds it. */
+  readonly holds: (ref: ArtifactRef, token: string) => Promise<boolean>;
+}
+
+export type Config = Record<string, unknown>;
+
+/** What `${{ }}` can name. */
+export interface Scope {
+  readonly install: { readonly name: string };
+  readonly inputs: Readonly<Record<string, unknown>>;
+  readonly secrets: Readonly<Record<string, string>>;
+  readonly sandbox: Readonly<Record<string, unknown>>;
+  readonly components: Readonly<Record<string, { readonly outputs: Record<string, unknown> }>>;
+}
+
+export async function prepareJob(job: PrepareJob, place: Workplace): Promise<PreparedJob> {
+  const places = place.own ? await inInstall(job, place.own) : await atVendor(job);
+  const { config, secrets } = place.own
+    ? configInInstall(job, place, place.own)
+    : { config: job.step.config, secrets: tokensOf(job) };
+
+  const { manifest, step, name } = job;
+  const document = JobDocument.parse({
+    version: 1,
+    job: manifest.id,
+    attempt: manifest.attempt,
+    install: place.own?.name,
+    app: manifest.app,
+    release: manifest.release,
+    component: step.component,
+    type: step.type,
+    operation: step.operation,
+    config,
+    parameters: step.parameters,
+    // A build's artifact is its source, which is no artifact of a registry yet.
+    artifact: step.operation === "build" ? undefined : step.artifact,
+    materials: step.materials,
+    ...places.access,
+    secrets,
+    deadlineAt: job.now + manifest.deadlineMs,
+  });
+  const stateVolume = stateVolumeOf(step, place);
+  const spec: JobSpec = {
+    name,
+    image: places.image,
+    files: { "job.json": JSON.stringify(document) },
+    environment: { PATH: place.path },
+    limits: manifest.limits,
+    deadlineMs: manifest.deadlineMs,
+    ...(stateVolume !== undefined && { stateVolume }),
+  };
+  return { spec, secrets };
+}
+
+interface Places {
+  readonly image: ImageRef;
+  readonly access: Pick<JobDocument, "registry" | "pushTo" | "source">;
+}
+
+async function inInstall({ step, grant }: PrepareJob, own: OwnInstall): Promise<Places> {
+  const { registry } = own;
+  const isSync = step.operation === "sync";
+  const content = [step.plugin, ...(step.artifact ? [step.artifact] : [])];
+  const read = [...content, ...(isSync ? [] : step.materials)];
+  const token = await registry.token(accessTo(read, ["pull"]));
+  for (const ref of read) await mustHold(own, ref, token);
+
+  const image = { registryUrl: registry.url, ...step.plugin, token };
+  if (!isSync) return { image, access: { registry: { url: registry.url, token } } };
+
+  const vendor = mustHaveGrant(grant);
+  const pushToken = await registry.token(accessTo(step.materials, ["pull", "push"]));
+  return {
+    image,
+    access: {
+      registry: { url: vendor.registryUrl, token: vendor.token },
+      pushTo: { url: registry.url, token: pushToken, repository: "" },
+    },
+  };
+}
+
+async function atVendor({ manifest, step, grant }: PrepareJob): Promise<Places> {
+  const { registryUrl, token, sourceUrl, sourceToken } = mustHaveGrant(grant);
+  const image = { registryUrl, ...step.plugin, token };
+  const registry = { url: registryUrl, token };
+  if (step.operation !== "build" && step.operation !== "assemble") {
+    return { image, access: { registry } };
+  }
+  const repository = step.parameters.repository ?? defaultRepository(manifest, step);
+  if (typeof repository !== "string") {
+    throw new Failure("invalid", "the manifest does not say where the result is to be pushed");
+  }
+  const source =
+    step.operation === "build" && sourceUrl && sourceToken && step.artifact
+      ? { url: sourceUrl, token: sourceToken, digest: step.artifact.digest }
+      : undefined;
+  return { image, access: { registry, pushTo: { ...registry, repository }, source } };
+}
+
+function defaultRepository({ app }: Manifest, step: ManifestStep): string | undefined {
+  if (app === undefined) return undefined;
+  return step.operation === "assemble" ? `apps/${app}/_release` : `apps/${app}/${step.component}`;
+}
+
+async function mustHold(own: OwnInstall, ref: ArtifactRef, token: string): Promise<void> {
+  if (await own.holds(ref, token)) return;
+  const what = `${ref.repository}@${ref.digest}`;
+  throw new Failure("not_synced", `${what} is not in the registry of ${own.name}`);
+}
+
+function mustHaveGrant(grant: Grant | undefined): Grant {
+  if (grant) return grant;
+  throw new Failure("forbidden", "the server gave no access to the vendor's registry");
+}
+
+function accessTo(refs: readonly ArtifactRef[], actions: Access["actions"]): Access[] {
+  const repositories = new Set(refs.map(({ repository }) => repository));
+  return [...repositories].map((name) => ({ type: "repository", name, actions }));
+}
+
+/** Values are made where they are used: the server never sees them. */
+function configInInstall(
+  { manifest, step }: PrepareJob,
+  { journal, evaluate }: Workplace,
+  own: OwnInstall,
+): { config: Config; secrets: string[] } {
+  const secrets = generatedSecrets(manifest, journal);
+  const kept = journal.outputs();
+  const scope: Scope = {
+    install: { name: own.name },
+    inputs: manifest.inputs,
+    secrets,
+    sandbox: own.sandbox,
+    components: Object.fromEntries(
+      [...kept].map(([component, outputs]) => [
+        component,
+        { outputs: Object.fromEntries(outputs.map(({ name, value }) => [name, value])) },
+      ]),
+    ),
+  };
+  const sensitive = [...kept.values()]
+    .flat()
+    .filter((output) => output.sensitive)
+    .map(({ value }) => (typeof value === "string" ? value : JSON.stringify(value)));
+  const config = step.operation === "sync" ? step.config : evaluate(step.config, scope);
+  return { config, secrets: [...Object.values(secrets), ...sensitive] };
+}
+
+/** Made on first use, kept in the install from then on. */
+function generatedSecrets(manifest: Manifest, journal: Journal): Record<string, string> {
+  const secrets: Record<string, string> = {};
+  for (const { name, bytes, encoding } of manifest.generatedSecrets) {
+    const kept = journal.secret(name);
+    const value = kept ?? randomBytes(bytes).toString(encoding);
+    if (kept === undefined) journal.commit([{ kind: "secret", name, value }]);
+    secrets[name] = value;
+  }
+  return secrets;
+}
+
+/** A setup is handed the secret by which the new agent joins. */
+function tokensOf({ step }: PrepareJob): string[] {
+  const { joinString } = step.parameters;
+  return typeof joinString === "string" ? [joinString] : [];
+}
+
+function stateVolumeOf(step: ManifestStep, { own }: Workplace): string | undefined {
+  if (own) return step.component;
+  // A setup agent makes many sandboxes; each has a place of its own.
+  const { install } = step.config;
+  const isSetup = step.operation !== "build" && step.operation !== "assemble";
+  return isSetup && typeof install === "string" ? `${step.component}-${install}` : undefined;
+}
