@@ -1,0 +1,21 @@
+import { Argument, type Command } from "commander";
+import { z } from "zod";
+import { handler, type World } from "../cli.ts";
+import { commandTree } from "../command-tree.ts";
+import { completionScript, SHELLS, type Shell } from "../completion.ts";
+
+export function addCompletionCommand(program: Command, world: World): void {
+  program
+    .command("completion")
+    .description("write the completion script of a shell to stdout")
+    .addArgument(new Argument("<shell>").choices(SHELLS))
+    .addHelpText(
+      "after",
+      "\nExamples:\n  source <(exclave completion bash)\n  source <(exclave completion zsh)\n  exclave completion fish | source\n",
+    )
+    .action(
+      handler(world, z.object({}), async (_, shell: Shell) => {
+        world.stdout.write(completionScript(commandTree(program), shell));
+      }),
+    );
+}

@@ -1,0 +1,63 @@
+import { chmod, mkdir, readdir, writeFile } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { AppName, appJsonSchema } from "@exclave/core";
+import type { Command } from "commander";
+import { z } from "zod";
+import { handler, type World } from "../cli.ts";
+import { isMissing } from "../files.ts";
+import { CliProblem, checked } from "../problem.ts";
+import { scaffold } from "../scaffold.ts";
+import { reachablePlugins } from "./check.ts";
+
+export function addInitCommand(program: Command, world: World): void {
+  program
+    .command("init")
+    .description("write a small working app to start from")
+    .argument("[directory]", "an empty or new directory", ".")
+    .option("--app <name>", "the app's name; the directory's otherwise")
+    .action(
+      handler(
+        world,
+        z.object({ app: z.string().optional() }),
+        async ({ cli, options }, directory: string) => {
+          const target = resolve(world.directory, directory);
+          await refuseFull(target);
+          const app = checked(AppName, options.app ?? appNameFrom(basename(target)), "an app");
+          const files = scaffold(app, appJsonSchema(await reachablePlugins(cli)));
+          for (const { path, text, isProgram } of files) {
+            await mkdir(dirname(join(target, path)), { recursive: true });
+            await writeFile(join(target, path), text, { flag: "wx" });
+            if (isProgram) await chmod(join(target, path), 0o755);
+          }
+          cli.say(
+            `next: exclave check ${directory} && exclave release ${directory} --channel stable`,
+          );
+          cli.print({
+            value: { app, directory: target, files: files.map(({ path }) => path) },
+            text: () => files.map(({ path }) => `wrote ${join(directory, path)}`).join("\n"),
+            names: () => files.map(({ path }) => path),
+          });
+        },
+      ),
+    );
+}
+
+async function refuseFull(directory: string): Promise<void> {
+  const there = await readdir(directory).catch((reason: unknown) => {
+    if (isMissing(reason)) return [];
+    throw reason;
+  });
+  if (there.some((name) => !name.startsWith("."))) {
+    throw new CliProblem("conflict", `${directory} is not empty`, {
+      hint: "name a new directory: exclave init my-app",
+    });
+  }
+}
+
+function appNameFrom(directory: string): string {
+  const name = directory
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, "-")
+    .replaceAll(/^[^a-z]+|-+$/g, "");
+  return name.slice(0, 40) || "app";
+}

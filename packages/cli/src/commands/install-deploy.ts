@@ -1,0 +1,55 @@
+import { deployInstall } from "@exclave/api";
+import { ChannelName, ComponentName, InstallName } from "@exclave/core";
+import type { Command } from "commander";
+import { z } from "zod";
+import { durationMs, inputs, names } from "../arguments.ts";
+import { handler, type World } from "../cli.ts";
+import { printInstall } from "../install-text.ts";
+import { checked } from "../problem.ts";
+import { waitForDeploy } from "../wait-install.ts";
+
+const Options = z.object({
+  release: z.string().optional(),
+  channel: z.string().optional(),
+  input: z.record(z.string(), z.unknown()).optional(),
+  allowDestroy: z.array(z.string()).default([]),
+  wait: z.boolean().default(false),
+  timeout: z.int(),
+});
+
+export function addInstallDeploy(install: Command, world: World): void {
+  install
+    .command("deploy")
+    .description("ask for a release, changed inputs, a retry, or the removal of components")
+    .argument("<name>")
+    .option("--release <release>", "this release instead of the channel's (id or version)")
+    .option("--channel <name>", "follow another channel")
+    .option("--input <name=value>", "change a value the app asks for (repeatable)", inputs)
+    .option("--allow-destroy <components>", "components no longer in the app that may go", names)
+    .option("--wait", "wait until it is healthy")
+    .option("--timeout <duration>", "how long to wait", durationMs, 600_000)
+    .action(
+      handler(world, Options, async ({ cli, options }, given: string) => {
+        const name = checked(InstallName, given, "an install");
+        const client = await cli.connect();
+        const { release, channel, input, allowDestroy } = options;
+        const view = await client.call(deployInstall, {
+          params: { install: name },
+          body: {
+            ...(release === undefined ? {} : { release }),
+            ...(channel === undefined
+              ? {}
+              : { channel: checked(ChannelName, channel, "a channel") }),
+            ...(input === undefined ? {} : { inputs: input }),
+            allowDestroy: allowDestroy.map((component) =>
+              checked(ComponentName, component, "a component"),
+            ),
+          },
+        });
+        printInstall(
+          cli,
+          options.wait ? await waitForDeploy(cli, client, name, options.timeout) : view,
+        );
+      }),
+    );
+}

@@ -1,0 +1,39 @@
+import { destroyInstall } from "@exclave/api";
+import { InstallName } from "@exclave/core";
+import type { Command } from "commander";
+import { z } from "zod";
+import { durationMs } from "../arguments.ts";
+import { handler, type World } from "../cli.ts";
+import { printInstall } from "../install-text.ts";
+import { checked } from "../problem.ts";
+import { waitForDestroy } from "../wait-install.ts";
+
+const Options = z.object({
+  because: z.string().optional(),
+  wait: z.boolean().default(false),
+  timeout: z.int(),
+});
+
+export function addInstallDestroy(install: Command, world: World): void {
+  install
+    .command("destroy")
+    .alias("rm")
+    .description("take everything down in reverse order, then the sandbox")
+    .argument("<name>")
+    .option("--because <reason>", "why, for the record")
+    .option("--wait", "wait until nothing is left")
+    .option("--timeout <duration>", "how long to wait", durationMs, 600_000)
+    .action(
+      handler(
+        world,
+        Options,
+        async ({ cli, options: { because, wait, timeout } }, given: string) => {
+          const name = checked(InstallName, given, "an install");
+          const client = await cli.connect();
+          const body = because === undefined ? {} : { because };
+          const view = await client.call(destroyInstall, { params: { install: name }, body });
+          printInstall(cli, wait ? await waitForDestroy(cli, client, name, timeout) : view);
+        },
+      ),
+    );
+}

@@ -1,0 +1,33 @@
+import { forgetInstall } from "@exclave/api";
+import { InstallName } from "@exclave/core";
+import type { Command } from "commander";
+import { z } from "zod";
+import { handler, type World } from "../cli.ts";
+import { checked } from "../problem.ts";
+
+export function addInstallForget(install: Command, world: World): void {
+  install
+    .command("forget")
+    .description(
+      "drop the server's rows of an install; nothing in the customer's account is touched",
+    )
+    .argument("<name>")
+    .option("--force", "also when it was not destroyed: what runs there goes on running")
+    .action(
+      handler(
+        world,
+        z.object({ force: z.boolean().default(false) }),
+        async ({ cli, options: { force } }, given: string) => {
+          const params = { install: checked(InstallName, given, "an install") };
+          const client = await cli.connect();
+          const query = { force: force ? ("true" as const) : ("false" as const) };
+          const answer = await client.call(forgetInstall, { params, query });
+          cli.print({
+            value: answer,
+            text: () => `${answer.forgotten} is forgotten: ${answer.note}`,
+            names: () => [answer.forgotten],
+          });
+        },
+      ),
+    );
+}

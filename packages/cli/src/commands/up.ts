@@ -1,0 +1,42 @@
+import { once } from "node:events";
+import type { Command } from "commander";
+import { z } from "zod";
+import { portNumber } from "../arguments.ts";
+import { handler, type World } from "../cli.ts";
+import { isAbort } from "../problem.ts";
+import { runDemo } from "../up/demo.ts";
+import { findPrograms } from "../up/programs.ts";
+import { startUp } from "../up/run-up.ts";
+
+const Options = z.object({ demo: z.boolean().default(false), port: z.int().optional() });
+
+export function addUpCommand(program: Command, world: World): void {
+  program
+    .command("up")
+    .description("run everything on this machine: server, build agent, setup agent, installs")
+    .option("--demo", "release the demo app and create the install acme")
+    .option("--port <port>", "the server's port, chosen at the first start", portNumber)
+    .action(
+      handler(world, Options, async ({ cli, options }) => {
+        const programs = await findPrograms(world.environment);
+        const display = cli.display();
+        const up = await startUp(cli, {
+          programs,
+          port: options.port,
+          say: (line) => display.note(line),
+        });
+        try {
+          if (options.demo) await runDemo(cli, up, { app: programs.demoApp, display });
+          display.note("running; Ctrl-C ends everything");
+          if (!world.signal.aborted) await once(world.signal, "abort");
+        } catch (reason) {
+          if (!isAbort(reason)) throw reason;
+        } finally {
+          display.end();
+          display.note("stopping everything (Ctrl-C again to hurry)");
+          await up.stop();
+          display.note("stopped; `exclave up` goes on where this ended");
+        }
+      }),
+    );
+}

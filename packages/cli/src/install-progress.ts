@@ -1,0 +1,121 @@
+// What an install is doing and why it is not done yet, in words: the answer to "why is nothing
+// happening?", shared by everything that waits for an install.
+
+import type { ComponentView, InstallView, JobView } from "@exclave/api";
+import type { Verdict } from "./wait.ts";
+
+export interface InstallSeen {
+  readonly install: InstallView;
+  readonly jobs: readonly JobView[];
+}
+
+/** Healthy: every component is there as wanted and well. */
+export function judgeDeploy({ install, jobs }: InstallSeen): Verdict {
+  const lines = installLines({ install, jobs });
+  if (install.phase === "destroying" || install.phase === "destroyed") {
+    return { kind: "failed", lines, because: `${install.name} is being destroyed` };
+  }
+  if (isHealthy(install)) return { kind: "done", lines };
+
+  const setup = jobs.find(({ install: audience }) => audience === "setup");
+  if (setup && isFailed(setup) && install.agent.status === "never") {
+    return { kind: "failed", lines, because: `the setup failed: ${failureText(setup)}` };
+  }
+  const stuck = stuckComponent(install);
+  if (stuck) {
+    const because = holdFor(install, stuck.name)?.because ?? stuck.healthBecause;
+    return { kind: "failed", lines, because: `${stuck.name} failed: ${because}` };
+  }
+  return { kind: "waiting", lines, missing: missing(install) };
+}
+
+export function judgeDestroy({ install, jobs }: InstallSeen): Verdict {
+  const lines = installLines({ install, jobs });
+  if (install.phase === "destroyed") return { kind: "done", lines };
+  const stuck = stuckComponent(install);
+  if (stuck) return { kind: "failed", lines, because: `${stuck.name} could not be destroyed` };
+  const setup = jobs.find(
+    ({ operation, install: audience }) => audience === "setup" && operation === "destroy",
+  );
+  if (setup && isFailed(setup)) {
+    return {
+      kind: "failed",
+      lines,
+      because: `the sandbox could not be destroyed: ${failureText(setup)}`,
+    };
+  }
+  return { kind: "waiting", lines, missing: missing(install) };
+}
+
+export function isHealthy({ phase, health, components }: InstallView): boolean {
+  return (
+    phase === "settled" &&
+    health === "healthy" &&
+    components.every(({ state, health }) => state === "deployed" && health === "healthy")
+  );
+}
+
+/** One line about the install, one per component, one per reason to wait. */
+export function installLines({ install, jobs }: InstallSeen): string[] {
+  const version = install.version === null ? "no release yet" : `release ${install.version}`;
+  const setup = jobs.find(
+    ({ install: audience, state }) => audience === "setup" && isActive(state),
+  );
+  return [
+    `${install.name}: ${install.phase}, ${version}, agent ${install.agent.status}, ${install.health}`,
+    ...(setup ? [`  setup ${setup.operation} ${setup.state}`] : []),
+    ...install.components.map((component) => `  ${componentText(component)}`),
+    ...install.holds.map(
+      ({ component, because, endsWhen }) =>
+        `  waits: ${component === null ? "" : `${component}: `}${because}; ends when ${endsWhen}`,
+    ),
+  ];
+}
+
+export function isActive(state: JobView["state"]): boolean {
+  return state === "queued" || state === "offered" || state === "accepted" || state === "running";
+}
+
+export function isFailed({ state }: JobView): boolean {
+  return state === "failed" || state === "rejected" || state === "unknown";
+}
+
+export function failureText({ id, failure, state }: JobView): string {
+  return `${failure?.message ?? state} (job ${id})`;
+}
+
+function componentText({ name, type, state, health, healthBecause }: ComponentView): string {
+  const why = health === "healthy" || healthBecause === "" ? "" : ` (${healthBecause})`;
+  return `${name.padEnd(12)} ${type.padEnd(10)} ${state.padEnd(10)} ${health}${why}`;
+}
+
+/** Failed, with nothing at work and nothing planned: waiting longer changes nothing. */
+function stuckComponent(install: InstallView): ComponentView | undefined {
+  const isAtWork = install.components.some(({ activeJob }) => activeJob !== null);
+  if (isAtWork || install.phase !== "held" || install.agent.status !== "online") return undefined;
+  return install.components.find(
+    ({ name, state }) => state === "failed" && !endsByItself(holdFor(install, name)?.endsWhen),
+  );
+}
+
+/** A back-off ends by the clock alone. */
+function endsByItself(endsWhen: string | undefined): boolean {
+  return endsWhen !== undefined && /\b(at|in|after) \d/.test(endsWhen);
+}
+
+function holdFor({ holds }: InstallView, component: string) {
+  return holds.find((hold) => hold.component === component);
+}
+
+function missing({ agent, components, holds, phase }: InstallView): string {
+  const [hold] = holds;
+  if (hold)
+    return `${hold.component ?? "the install"}: ${hold.because} (ends when ${hold.endsWhen})`;
+  if (agent.status !== "online") return "the install's agent to connect";
+  const open = components.filter(
+    ({ state, health }) => state !== "deployed" || health !== "healthy",
+  );
+  return open.length > 0
+    ? open.map(({ name }) => name).join(", ")
+    : `the install to leave ${phase}`;
+}

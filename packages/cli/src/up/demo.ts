@@ -1,0 +1,116 @@
+// The demo: an app is released, an install created and brought to health, live on the screen. Run
+// again it goes on where it stopped: what is there already is not made twice.
+
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  createInstall,
+  type InstallView,
+  listChannels,
+  listInstalls,
+  listPlugins,
+} from "@exclave/api";
+import { AppName, ChannelName, InstallName } from "@exclave/core";
+import type { Cli } from "../cli.ts";
+import { startRelease, waitForRelease } from "../commands/release.ts";
+import type { Display } from "../display.ts";
+import { judgeDeploy } from "../install-progress.ts";
+import { listAll } from "../pages.ts";
+import { CliProblem } from "../problem.ts";
+import { waitForInstall } from "../wait-install.ts";
+import type { Up } from "./run-up.ts";
+
+const APP = AppName.parse("crm");
+const CHANNEL = ChannelName.parse("stable");
+const INSTALL = InstallName.parse("acme");
+const INPUTS = { company: "Acme Corporation" };
+const PATIENCE_MS = 600_000;
+
+export interface DemoOptions {
+  readonly app: string;
+  readonly display: Display;
+}
+
+export async function runDemo(
+  cli: Cli,
+  { client }: Up,
+  { app, display }: DemoOptions,
+): Promise<void> {
+  const startedAt = cli.world.now();
+  await waitForPlugins();
+  if (!(await hasRelease())) {
+    const { id, version } = await startRelease(cli, client, app, {
+      channel: CHANNEL,
+      because: "the demo",
+    });
+    display.note(`release ${version} of ${APP} is being built`);
+    await waitForRelease(cli, client, id, PATIENCE_MS);
+  }
+  if (!(await hasInstall())) {
+    const directory = join(cli.home.installsDirectory, INSTALL);
+    await client.call(createInstall, {
+      body: {
+        name: INSTALL,
+        app: APP,
+        channel: CHANNEL,
+        sandbox: "local",
+        inputs: INPUTS,
+        directory,
+      },
+    });
+    display.note(`install ${INSTALL} is created`);
+  }
+  const install = await waitForInstall(cli, client, {
+    name: INSTALL,
+    timeoutMs: PATIENCE_MS,
+    judge: judgeDeploy,
+    display,
+  });
+  const seconds = Math.round((cli.world.now() - startedAt) / 1_000);
+  for (const line of farewell(install, seconds)) display.note(line);
+
+  /** The build agent publishes the component types after it connects. */
+  async function waitForPlugins(): Promise<void> {
+    const endsAt = cli.world.now() + PATIENCE_MS;
+    for (;;) {
+      const { items } = await client.call(listPlugins);
+      if (items.length > 0) break;
+      display.update(["waiting for the build agent to publish the component types"]);
+      if (cli.world.now() > endsAt)
+        throw new CliProblem("timeout", "no component types were published");
+      await sleep(300, undefined, { signal: cli.world.signal });
+    }
+    display.update([]);
+  }
+
+  async function hasRelease(): Promise<boolean> {
+    const channels = await listAll(client, listChannels, { app: APP });
+    return channels.some(({ name, release }) => name === CHANNEL && release !== null);
+  }
+
+  async function hasInstall(): Promise<boolean> {
+    const installs = await listAll(client, listInstalls);
+    return installs.some(({ name }) => name === INSTALL);
+  }
+}
+
+function farewell(install: InstallView, seconds: number): string[] {
+  const web = install.components.find(({ name }) => name === "web");
+  const url =
+    typeof web?.outputs.url === "string" ? web.outputs.url : "see `exclave install show acme`";
+  return [
+    "",
+    `${install.name} is healthy after ${seconds} s. Open ${url}`,
+    "",
+    "Try, from a second shell in this directory:",
+    "  npx exclave install show acme",
+    "  npx exclave logs acme web",
+    "  npx exclave exec acme api -- node --version",
+    "  npx exclave job list",
+    "  npx exclave audit verify",
+    "Change a line, such as ACCENT in examples/crm/web/page.mjs, then",
+    "  npx exclave release examples/crm --channel stable",
+    "and reload the page: only what changed was built and deployed.",
+    "",
+  ];
+}

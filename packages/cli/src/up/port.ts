@@ -1,0 +1,69 @@
+// The server's port: chosen once and kept, because agents come back to the address they joined at.
+
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { readIfThere, writePrivateFile } from "../files.ts";
+import type { Home } from "../home.ts";
+import { CliProblem } from "../problem.ts";
+
+export const USUAL_PORT = 8420;
+
+export async function choosePort(home: Home, wished: number | undefined): Promise<number> {
+  const kept = Number((await readIfThere(home.portFile))?.trim() || Number.NaN);
+  const port = Number.isInteger(kept)
+    ? await keptPort(kept, wished, home)
+    : await firstPort(wished);
+  await writePrivateFile(home.portFile, `${port}\n`);
+  return port;
+}
+
+async function keptPort(kept: number, wished: number | undefined, home: Home): Promise<number> {
+  if (wished !== undefined && wished !== kept) {
+    throw new CliProblem(
+      "conflict",
+      `the server in ${home.directory} has port ${kept}, and its agents know it by that`,
+      {
+        hint: "leave --port out, or set EXCLAVE_HOME to start another server",
+      },
+    );
+  }
+  if (await isFree(kept)) return kept;
+  throw new CliProblem(
+    "conflict",
+    `port ${kept} is taken by another program, and the agents of this server expect it there`,
+    {
+      hint: `end the program that listens on 127.0.0.1:${kept} and start again`,
+    },
+  );
+}
+
+async function firstPort(wished: number | undefined): Promise<number> {
+  if (wished === undefined) return (await isFree(USUAL_PORT)) ? USUAL_PORT : freePort();
+  if (await isFree(wished)) return wished;
+  throw new CliProblem("conflict", `port ${wished} is taken by another program`, {
+    hint: "name another with --port, or leave it out and a free one is found",
+  });
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const probe = createServer();
+  try {
+    probe.listen({ host: "127.0.0.1", port });
+    await once(probe, "listening");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    probe.close();
+  }
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer();
+  probe.listen({ host: "127.0.0.1", port: 0 });
+  await once(probe, "listening");
+  const address = probe.address();
+  probe.close();
+  if (address === null || typeof address === "string") throw new CliProblem("bug", "no free port");
+  return address.port;
+}

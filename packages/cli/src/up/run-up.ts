@@ -1,0 +1,228 @@
+// Everything on this machine, as processes: server, build agent, setup agent, and the supervisors of
+// the installs that were set up here. What dies is started again; the end leaves nothing running.
+
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type AgentView, type Client, createClient, createJoin, listAgents } from "@exclave/api";
+import { z } from "zod";
+import type { Cli } from "../cli.ts";
+import { readIfThere, writePrivateFile } from "../files.ts";
+import { listAll } from "../pages.ts";
+import { CliProblem } from "../problem.ts";
+import { readSettings, withContext, writeSettings } from "../settings.ts";
+import { type ChildProgram, createChildProgram } from "./child-program.ts";
+import { listLocalInstalls, startInstall, stopInstall } from "./local-installs.ts";
+import { choosePort } from "./port.ts";
+import { endProcess, identify, programsOf } from "./processes.ts";
+import type { Programs } from "./programs.ts";
+import { takeUpLock, type UpLock } from "./up-lock.ts";
+
+export interface Up {
+  readonly url: string;
+  readonly client: Client;
+  stop(): Promise<void>;
+}
+
+export interface UpOptions {
+  readonly programs: Programs;
+  readonly port: number | undefined;
+  readonly say: (line: string) => void;
+}
+
+const READY_MS = 30_000;
+const GRACE_MS = 10_000;
+
+export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptions): Promise<Up> {
+  const { home, world } = cli;
+  const lock = await takeUpLock(home);
+  const children: ChildProgram[] = [];
+  const environment = childEnvironment(world.environment, home.directory);
+  try {
+    await endAbandoned(lock, say, world.hurry);
+    const port = await choosePort(home, wished);
+    const url = `http://127.0.0.1:${port}`;
+    await startServer(url, port);
+    const client = await connect(url);
+    await startAgent("build", client, ["--images", programs.images]);
+    await startAgent("setup", client, []);
+    const installs = await listLocalInstalls(home);
+    await Promise.all(installs.map((install) => startInstall(install, environment)));
+    await writeSettings(
+      home,
+      withContext(await readSettings(home), "local", {
+        server: url,
+        tokenFile: home.adminTokenFile,
+      }),
+    );
+    await waitForAgents(client);
+    return { url, client, stop };
+  } catch (reason) {
+    await stop();
+    throw reason;
+  }
+
+  async function startServer(url: string, port: number): Promise<void> {
+    const ready = Promise.withResolvers<void>();
+    const server = child("server", {
+      args: async () => [
+        programs.server,
+        "--data",
+        home.serverDirectory,
+        "--address",
+        `127.0.0.1:${port}`,
+      ],
+      onLine: (line) => void (isReadyLine(line) && ready.resolve()),
+      url,
+    });
+    await server.start();
+    const late = sleep(READY_MS, "late" as const, { signal: world.signal, ref: false });
+    if ((await Promise.race([ready.promise, late])) === "late") {
+      throw new CliProblem("failed", "the server did not become ready", {
+        hint: `its log: ${logFile("server")}`,
+      });
+    }
+    say(`server  ready at ${url}`);
+  }
+
+  async function startAgent(kind: "build" | "setup", client: Client, extra: readonly string[]) {
+    const directory = join(home.agentsDirectory, kind);
+    const agent = child(`${kind} agent`, {
+      async args() {
+        const join = await joinArguments(kind, directory, client);
+        return [programs.agent, kind, "--home", directory, ...extra, ...join];
+      },
+      url: client.url,
+    });
+    await agent.start();
+  }
+
+  function child(
+    name: string,
+    {
+      args,
+      onLine,
+      url,
+    }: { args: () => Promise<readonly string[]>; onLine?: (line: string) => void; url: string },
+  ): ChildProgram {
+    const made = createChildProgram({
+      name,
+      program: programs.node,
+      args,
+      environment,
+      logFile: logFile(name),
+      say,
+      ...(onLine ? { onLine } : {}),
+      onChange: () => lock.record(url, living(children)),
+    });
+    children.push(made);
+    return made;
+  }
+
+  function logFile(name: string): string {
+    return join(home.logDirectory, `${name.replace(" ", "-")}.log`);
+  }
+
+  async function connect(url: string): Promise<Client> {
+    const token = (await readIfThere(home.adminTokenFile))?.trim();
+    if (!token)
+      throw new CliProblem("failed", `the server left no token in ${home.adminTokenFile}`);
+    return createClient({ url, token });
+  }
+
+  async function waitForAgents(client: Client): Promise<void> {
+    const endsAt = world.now() + READY_MS;
+    for (;;) {
+      const agents = await listAll<AgentView>(client, listAgents);
+      const online = agents.filter(({ status }) => status === "online").map(({ kind }) => kind);
+      if (online.includes("build") && online.includes("setup")) break;
+      if (world.now() > endsAt) {
+        throw new CliProblem("failed", "the build and setup agents did not connect", {
+          hint: `their logs are in ${home.logDirectory}`,
+        });
+      }
+      await sleep(200, undefined, { signal: world.signal });
+    }
+    say("agents  build and setup are connected");
+  }
+
+  /** Installs first, so that their agents can still say good-bye; the server last. */
+  async function stop(): Promise<void> {
+    const { hurry } = world;
+    const installs = await listLocalInstalls(home);
+    const stopped = installs.map((install) => stopInstall(install, environment, hurry));
+    await Promise.all(stopped);
+    const [server, ...agents] = children;
+    await Promise.all(agents.map((agent) => agent.stop({ graceMs: GRACE_MS, hurry })));
+    await server?.stop({ graceMs: GRACE_MS, hurry });
+    await endLeftovers(home.directory, say, hurry);
+    await lock.release();
+  }
+}
+
+/** The agent's own key says whether it has joined; the token is for the first time only. */
+async function joinArguments(
+  kind: "build" | "setup",
+  directory: string,
+  client: Client,
+): Promise<string[]> {
+  const file = join(directory, "join");
+  const identities = [join(directory, "identity.json"), join(directory, "agent", "identity.json")];
+  const found = await Promise.all(identities.map(readIfThere));
+  if (found.some((text) => text !== undefined)) return [];
+  const { joinString } = await client.call(createJoin, { body: { kind } });
+  await writePrivateFile(file, `${joinString}\n`);
+  return ["--join-file", file];
+}
+
+function living(children: readonly ChildProgram[]) {
+  return children.flatMap((child) => {
+    const identity = child.identity();
+    return identity ? [{ name: child.name, ...identity }] : [];
+  });
+}
+
+/** What a killed `up` started and could not stop. */
+async function endAbandoned(lock: UpLock, say: (line: string) => void, hurry: AbortSignal) {
+  for (const { name, ...identity } of lock.abandoned?.children ?? []) {
+    await endProcess(identity, { graceMs: GRACE_MS, hurry });
+    say(`${name} of an earlier start was ended`);
+  }
+}
+
+async function endLeftovers(home: string, say: (line: string) => void, hurry: AbortSignal) {
+  const left = await programsOf(home);
+  await Promise.all(
+    left.map(async ({ pid, argv }) => {
+      const identity = await identify(pid);
+      if (!identity) return;
+      say(`ending what was left: ${argv.slice(0, 3).join(" ")}`);
+      await endProcess(identity, { graceMs: 3_000, hurry });
+    }),
+  );
+  const still = await programsOf(home);
+  for (const { pid, argv } of still) say(`still running: ${pid} ${argv.join(" ")}`);
+}
+
+const ReadyLine = z.object({ ready: z.literal(true) });
+
+function isReadyLine(line: string): boolean {
+  try {
+    return ReadyLine.safeParse(JSON.parse(line)).success;
+  } catch {
+    return false;
+  }
+}
+
+const PASSED_ON =
+  /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|(HTTPS?|NO)_PROXY|https?_proxy|no_proxy|NODE_EXTRA_CA_CERTS|EXCLAVE_LOG_LEVEL)$/;
+
+/** Programs see what they need: no token that happens to be in this shell. */
+function childEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+  home: string,
+): Record<string, string> {
+  const passed = Object.entries(environment).filter(
+    (entry): entry is [string, string] => PASSED_ON.test(entry[0]) && entry[1] !== undefined,
+  );
+  return { ...Object.fromEntries(passed), EXCLAVE_HOME: home };
+}
