@@ -55,6 +55,8 @@ export const plugin = definePlugin({
   buildKeys: ["tool"],
   source: "required",
   tools: [...ToolName.options],
+  // What was applied is kept beside the state, with its providers.
+  artifactFor: { destroy: "ignored", status: "ignored", logs: "ignored" },
   // Never two at once on one state, and a plan is good for one apply; the state lock sees to both.
   effects: { apply: "fenced", destroy: "fenced" },
 
