@@ -197,7 +197,8 @@ async function startSupervisor(
   if (running) {
     if (!hasNewPrograms) return;
     context.log("restarting agent and registry with the new programs");
-    return signal(running.pid, "SIGHUP");
+    signal(running.pid, "SIGHUP");
+    return;
   }
   const log = openSync(join(home.logs, "init.log"), "a", 0o600);
   try {

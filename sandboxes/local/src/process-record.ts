@@ -53,7 +53,7 @@ export async function becomeOnly(path: string): Promise<boolean> {
 
 export interface StopOptions {
   readonly graceMs: number;
-  /** Signals the process's whole group, of which it must be the leader. */
+  /** Signals the process's whole group, which it should lead. */
   readonly isGroup?: boolean;
 }
 
@@ -62,11 +62,14 @@ export async function stopProcess(
   identity: ProcessIdentity,
   { graceMs, isGroup = false }: StopOptions,
 ): Promise<boolean> {
-  const target = isGroup ? -identity.pid : identity.pid;
+  const send = (name: NodeJS.Signals) => {
+    // One that leads no group after all is still not waited for without end.
+    if (!isGroup || !signal(-identity.pid, name)) signal(identity.pid, name);
+  };
   if (!(await isRunning(identity))) return true;
-  signal(target, "SIGTERM");
+  send("SIGTERM");
   if (await ended(identity, graceMs)) return true;
-  signal(target, "SIGKILL");
+  send("SIGKILL");
   await ended(identity, Number.POSITIVE_INFINITY);
   return false;
 }
@@ -81,10 +84,12 @@ export async function ended(identity: ProcessIdentity, withinMs: number): Promis
   return true;
 }
 
-export function signal(target: number, name: NodeJS.Signals): void {
+/** False when there is nobody to signal. */
+export function signal(target: number, name: NodeJS.Signals): boolean {
   try {
-    process.kill(target, name);
+    return process.kill(target, name);
   } catch (reason) {
     if ((reason as NodeJS.ErrnoException).code !== "ESRCH") throw reason;
+    return false;
   }
 }

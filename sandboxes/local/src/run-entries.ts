@@ -64,7 +64,11 @@ async function startRunEntry(
   }
 }
 
-/** Ends everything on record; the records stay, so that the next start brings it back. */
+/**
+ * Ends everything on record; the records stay, so that the next start brings it back. A program here
+ * usually looks after another one and grants that one a grace of its own, so it gets three times as
+ * long: killed too early, it would leave the other one running.
+ */
 export async function stopRunEntries(
   options: Pick<RunEntryOptions, "directory" | "log">,
   graceMs: number,
@@ -72,7 +76,7 @@ export async function stopRunEntries(
   const entries = await readRunEntries(options);
   await Promise.all(
     entries.map(async ({ entry }) => {
-      const inTime = await stopProcess(entry, { graceMs, isGroup: true });
+      const inTime = await stopProcess(entry, { graceMs: 3 * graceMs, isGroup: true });
       if (!inTime) options.log(`${entry.name} did not end by itself and was killed`);
     }),
   );

@@ -10,7 +10,7 @@ import { stopJobs } from "./stop-jobs.ts";
 
 export const GRACE_MS = 10_000;
 /** Agent, jobs, services and registry, each with its grace, one after the other. */
-const SUPERVISOR_GRACE_MS = 5 * GRACE_MS;
+const SUPERVISOR_GRACE_MS = 9 * GRACE_MS;
 
 export interface StopInstallOptions {
   readonly home: Home;

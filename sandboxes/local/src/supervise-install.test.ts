@@ -10,7 +10,7 @@ import { identifyProcess, isRunning, type ProcessIdentity } from "@exclave/plugi
 import type { Home } from "./home.ts";
 import { capLog, nextWait } from "./keep-up.ts";
 import { runningProcess } from "./process-record.ts";
-import { childRecord, supervisorRecord } from "./stop-install.ts";
+import { childRecord, stopInstall, supervisorRecord } from "./stop-install.ts";
 import { eventually, sandboxUnderTest } from "./testing/stand-ins.ts";
 
 const INIT = join(import.meta.dirname, "init.ts");
@@ -70,6 +70,19 @@ describe("the supervisor of a local install", () => {
       assert.equal(await isRunning(part), false, `${part.pid} still runs`);
     }
     assert.deepEqual(await readdir(home.run), ["web.json"], "the record stays for the next start");
+  });
+
+  test("--stop also ends a program on record that leads no group", async (t) => {
+    const home = await runningInstall(t);
+    const started = spawn(process.execPath, STAY, { stdio: "ignore" });
+    const identity = await identifyProcess(started.pid ?? 0);
+    assert.ok(identity);
+    const entry = { name: "web", ...identity, argv: ["true"], cwd: home.directory };
+    await writeFile(join(home.run, "web.json"), JSON.stringify(entry));
+
+    await stopInstall({ home, log: () => undefined, graceMs: 100 });
+
+    assert.equal(await isRunning(identity), false);
   });
 
   test("brings services back that were stopped, and puts their new process on record", async (t) => {
