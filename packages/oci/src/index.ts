@@ -1,0 +1,18 @@
+export * from "./content-store.ts";
+export * from "./copy.ts";
+export * from "./descriptor.ts";
+export * from "./digest.ts";
+export * from "./layer.ts";
+export * from "./layout-store.ts";
+export * from "./memory-store.ts";
+export * from "./pack.ts";
+export type { RegistryAuth } from "./registry/authorize.ts";
+export * from "./registry/registry.ts";
+export { createRegistryFiles, type RegistryFiles } from "./registry/registry-files.ts";
+export * from "./registry/serve-registry.ts";
+export * from "./registry-client.ts";
+export type { RegistryHttpOptions } from "./registry-http.ts";
+export * from "./tar-reader.ts";
+export * from "./tar-writer.ts";
+export * from "./token.ts";
+export * from "./unpack.ts";

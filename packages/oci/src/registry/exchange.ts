@@ -1,0 +1,36 @@
+// One request and its answer, with what the registry's handlers need of them.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Caller } from "./authorize.ts";
+import type { RegistryFiles } from "./registry-files.ts";
+import type { Uploads } from "./uploads.ts";
+
+export interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly query: URLSearchParams;
+  readonly caller: Caller;
+  readonly files: RegistryFiles;
+  readonly uploads: Uploads;
+}
+
+export function answer(
+  response: ServerResponse,
+  status: number,
+  headers: Record<string, string | number> = {},
+  body?: string | Uint8Array,
+): void {
+  const length = body === undefined ? 0 : Buffer.byteLength(body);
+  // A HEAD says the length of what GET would bring; 204 has none at all.
+  const contentLength = status === 204 ? {} : { "content-length": length };
+  response.writeHead(status, { ...contentLength, ...headers });
+  response.end(response.req.method === "HEAD" ? undefined : body);
+}
+
+export function answerJson(
+  response: ServerResponse,
+  value: unknown,
+  headers: Record<string, string | number> = {},
+): void {
+  answer(response, 200, { "content-type": "application/json", ...headers }, JSON.stringify(value));
+}

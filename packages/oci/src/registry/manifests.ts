@@ -1,0 +1,155 @@
+// Manifests, tags and referrers.
+
+import { createHash } from "node:crypto";
+import type { Digest } from "@exclave/core";
+import { Failure } from "@exclave/core";
+import { isDigest } from "../content-store.ts";
+import {
+  blobsOf,
+  MEDIA_TYPES,
+  manifestTypeOf,
+  type ParsedManifest,
+  parseManifest,
+  Tag,
+} from "../descriptor.ts";
+import { collect, splitDigest } from "../digest.ts";
+import { unsupported } from "./blobs.ts";
+import { answer, answerJson, type Exchange } from "./exchange.ts";
+import { RegistryError } from "./registry-error.ts";
+
+const MANIFEST_BYTES_MAX = 4 * 1024 * 1024;
+
+export async function handleManifest(exchange: Exchange, repository: string, reference: string) {
+  switch (exchange.request.method) {
+    case "GET":
+    case "HEAD":
+      return read(exchange, repository, reference);
+    case "PUT":
+      return write(exchange, repository, reference);
+    case "DELETE":
+      return remove(exchange, repository, reference);
+    default:
+      throw unsupported();
+  }
+}
+
+async function read({ response, files }: Exchange, repository: string, reference: string) {
+  const head = await files.headManifest(repository, reference);
+  if (!head) throw unknownManifest(reference);
+  const headers = {
+    "content-type": head.mediaType,
+    "docker-content-digest": head.digest,
+    etag: `"${head.digest}"`,
+  };
+  if (response.req.method === "HEAD") {
+    return answer(response, 200, { ...headers, "content-length": head.size });
+  }
+  const { bytes } = await files.readManifest(repository, head.digest);
+  answer(response, 200, headers, bytes);
+}
+
+async function write(exchange: Exchange, repository: string, reference: string): Promise<void> {
+  const { request, response, query, files } = exchange;
+  const bytes = await receive(exchange);
+  const { parsed, mediaType } = parse(bytes, request.headers["content-type"]);
+  const algorithm = isDigest(reference) ? splitDigest(reference).algorithm : "sha256";
+  const digest = `${algorithm}:${createHash(algorithm).update(bytes).digest("hex")}` as Digest;
+  if (isDigest(reference) && digest !== reference) {
+    throw new RegistryError("DIGEST_INVALID", `the bytes are ${digest}, not ${reference}`);
+  }
+  for (const blob of blobsOf(parsed)) {
+    if ((await files.headBlob(repository, blob.digest)) === undefined) {
+      throw new RegistryError("MANIFEST_BLOB_UNKNOWN", `blob ${blob.digest} is not here yet`);
+    }
+  }
+  const tags = isDigest(reference) ? query.getAll("tag") : [reference];
+  const wrong = tags.find((tag) => !Tag.safeParse(tag).success);
+  if (wrong !== undefined) throw new RegistryError("TAG_INVALID", `${wrong} cannot be a tag`);
+
+  const subject = await files.putManifest(repository, { bytes, mediaType, digest }, tags);
+  answer(response, 201, {
+    location: `/v2/${repository}/manifests/${digest}`,
+    "docker-content-digest": digest,
+    ...(subject === undefined ? {} : { "oci-subject": subject }),
+    ...(isDigest(reference) && tags.length > 0 ? { "oci-tag": tags.join(", ") } : {}),
+  });
+}
+
+async function remove({ response, files }: Exchange, repository: string, reference: string) {
+  const isGone = isDigest(reference)
+    ? await files.unlinkManifest(repository, reference)
+    : await files.untag(repository, reference);
+  if (!isGone) throw unknownManifest(reference);
+  answer(response, 202);
+}
+
+export async function handleTags(exchange: Exchange, repository: string): Promise<void> {
+  const { request, response, query, caller, files } = exchange;
+  if (request.method !== "GET") throw unsupported();
+  if (caller.digests) throw new RegistryError("DENIED", "the token opens digests, not tags");
+  if (!(await files.hasRepository(repository))) {
+    throw new RegistryError("NAME_UNKNOWN", `there is no repository ${repository}`);
+  }
+  const last = query.get("last");
+  const all = (await files.tags(repository)).filter((tag) => last === null || tag > last);
+  const limit = query.get("n") === null ? all.length : Number(query.get("n"));
+  if (!Number.isInteger(limit) || limit < 0) {
+    throw new RegistryError("UNSUPPORTED", "n must be a whole number", { status: 400 });
+  }
+  const tags = all.slice(0, limit);
+  const end = tags.at(-1);
+  const next = `/v2/${repository}/tags/list?n=${limit}&last=${encodeURIComponent(end ?? "")}`;
+  const hasMore = end !== undefined && tags.length < all.length;
+  answerJson(
+    response,
+    { name: repository, tags },
+    hasMore ? { link: `<${next}>; rel="next"` } : {},
+  );
+}
+
+export async function handleReferrers(exchange: Exchange, repository: string, digest: Digest) {
+  const { request, response, query, files } = exchange;
+  if (request.method !== "GET") throw unsupported();
+  const artifactType = query.get("artifactType") || undefined;
+  const manifests = await files.referrers(repository, digest, { artifactType });
+  answerJson(
+    response,
+    { schemaVersion: 2, mediaType: MEDIA_TYPES.index, manifests },
+    {
+      "content-type": MEDIA_TYPES.index,
+      ...(artifactType === undefined ? {} : { "oci-filters-applied": "artifactType" }),
+    },
+  );
+}
+
+async function receive({ request }: Exchange): Promise<Uint8Array> {
+  try {
+    return await collect(request, MANIFEST_BYTES_MAX);
+  } catch (cause) {
+    if (!(cause instanceof Failure) || cause.code !== "too_large") throw cause;
+    throw new RegistryError(
+      "MANIFEST_INVALID",
+      `a manifest has at most ${MANIFEST_BYTES_MAX} bytes`,
+      {
+        status: 413,
+      },
+    );
+  }
+}
+
+function parse(
+  bytes: Uint8Array,
+  contentType: string | undefined,
+): { parsed: ParsedManifest; mediaType: string } {
+  try {
+    const mediaType = contentType?.split(";")[0]?.trim() || manifestTypeOf(bytes);
+    return { parsed: parseManifest(bytes, mediaType), mediaType };
+  } catch (cause) {
+    if (!(cause instanceof Failure)) throw cause;
+    throw new RegistryError("MANIFEST_INVALID", cause.message, { cause });
+  }
+}
+
+function unknownManifest(reference: string): RegistryError {
+  return new RegistryError("MANIFEST_UNKNOWN", `there is no manifest ${reference} here`);
+}

@@ -1,0 +1,93 @@
+// The embedded registry: an OCI Distribution server over a directory, for development and for
+// sandboxes without a cloud registry. It answers requests of whatever HTTP server it is put into.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Failure } from "@exclave/core";
+import { createAuthorizer, type RegistryAuth } from "./authorize.ts";
+import { handleBlob, handleUpload, handleUploads } from "./blobs.ts";
+import { answer, answerJson } from "./exchange.ts";
+import { handleManifest, handleReferrers, handleTags } from "./manifests.ts";
+import { createReach } from "./reach.ts";
+import { RegistryError } from "./registry-error.ts";
+import { createRegistryFiles } from "./registry-files.ts";
+import { parseRoute } from "./route.ts";
+import { createUploads } from "./uploads.ts";
+
+export interface Registry {
+  /** Answers one request, whatever happens; never rejects. */
+  handle(request: IncomingMessage, response: ServerResponse): Promise<void>;
+  /** Drops uploads under way. Content stays. */
+  close(): Promise<void>;
+}
+
+export interface RegistryOptions {
+  /** Belongs to one registry at a time: what another one left unfinished is swept away. */
+  readonly directory: string;
+  readonly auth: RegistryAuth;
+  readonly now?: () => number;
+  /** Told of failures that are the registry's own fault. */
+  readonly onError?: (reason: unknown) => void;
+}
+
+export function createRegistry(options: RegistryOptions): Registry {
+  const { directory, auth, now = Date.now, onError = () => undefined } = options;
+  const files = createRegistryFiles(directory);
+  const uploads = createUploads(files.blobs, now);
+  const { authorize } = createAuthorizer(auth, { reach: createReach(files), now });
+  const swept = files.blobs.sweep();
+  swept.catch(onError);
+
+  return { handle, close: () => uploads.close() };
+
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      await swept;
+      await dispatch(request, response);
+    } catch (reason) {
+      if (response.destroyed || (request.destroyed && !request.complete)) return;
+      const error = asRegistryError(reason);
+      if (error.status >= 500) onError(reason);
+      if (response.headersSent) return void response.destroy();
+      // A body that nobody read must not be taken for the next request.
+      const unread = request.complete ? {} : { connection: "close" };
+      answer(
+        response,
+        error.status,
+        { "content-type": "application/json", ...unread, ...error.headers },
+        error.body,
+      );
+    }
+  }
+
+  async function dispatch(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? "/", "http://registry");
+    response.setHeader("docker-distribution-api-version", "registry/2.0");
+    const route = parseRoute(url.pathname);
+    const caller = await authorize(request, route);
+    const exchange = { request, response, query: url.searchParams, caller, files, uploads };
+    switch (route.kind) {
+      case "base":
+        return answerJson(response, {});
+      case "blob":
+        return handleBlob(exchange, route.repository, route.digest);
+      case "uploads":
+        return handleUploads(exchange, route.repository);
+      case "upload":
+        return handleUpload(exchange, route.repository, route.upload);
+      case "manifest":
+        return handleManifest(exchange, route.repository, route.reference);
+      case "tags":
+        return handleTags(exchange, route.repository);
+      case "referrers":
+        return handleReferrers(exchange, route.repository, route.digest);
+    }
+  }
+}
+
+function asRegistryError(reason: unknown): RegistryError {
+  if (reason instanceof RegistryError) return reason;
+  if (reason instanceof Failure && reason.code === "disk_full") {
+    return new RegistryError("UNKNOWN", reason.message, { status: 507, cause: reason });
+  }
+  return new RegistryError("UNKNOWN", "the registry failed", { cause: reason });
+}
