@@ -1,27 +1,44 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { asFailure, Failure } from "./failure.ts";
+import { asFailure, FAILURE_CODES, FAILURES, Failure, unreachable } from "./failure.ts";
 
-/** The same class as another bundle would hold it. */
-class ForeignFailure extends Error {
-  readonly code: string;
-  readonly details = {};
-
-  constructor(code: string) {
-    super("no");
-    this.name = "Failure";
-    this.code = code;
+test("every code says whether to retry, who acts and what it means", () => {
+  for (const code of FAILURE_CODES) {
+    const { retry, actor, httpStatus, means } = FAILURES[code];
+    assert.ok(["never", "backoff", "after-change"].includes(retry), code);
+    assert.ok(["vendor", "customer", "operator", "nobody"].includes(actor), code);
+    assert.ok(httpStatus >= 400 && httpStatus < 600, code);
+    assert.ok(means.length > 10, code);
   }
-}
-
-test("a failure made by another copy of the class is a failure", () => {
-  assert.ok(new ForeignFailure("conflict") instanceof Failure);
-  assert.equal(asFailure(new ForeignFailure("conflict")).code, "conflict");
 });
 
-test("an error that only looks like one is not", () => {
-  assert.ok(!(new ForeignFailure("ENOENT") instanceof Failure));
-  assert.ok(!(Object.assign(new Error("no"), { code: "conflict" }) instanceof Failure));
-  assert.ok(!((undefined as unknown) instanceof Failure));
-  assert.equal(asFailure(new Error("no")).code, "bug");
+test("a failure keeps its code, details and cause", () => {
+  const cause = new Error("ECONNREFUSED");
+
+  const failure = new Failure("unavailable", "cannot reach the registry", {
+    cause,
+    details: { a: 1 },
+  });
+
+  assert.equal(failure.code, "unavailable");
+  assert.equal(failure.cause, cause);
+  assert.deepEqual(failure.details, { a: 1 });
+  assert.equal(failure.rule.retry, "backoff");
+});
+
+test("a failure stays itself, anything else thrown is a bug with its cause", () => {
+  const failure = new Failure("policy", "no");
+  const error = new Error("boom");
+
+  assert.equal(asFailure(failure), failure);
+  assert.equal(asFailure(error).code, "bug");
+  assert.equal(asFailure(error).cause, error);
+  assert.equal(asFailure("text").message, "text");
+});
+
+test("a value that cannot be is a bug", () => {
+  assert.throws(
+    () => unreachable("x" as never),
+    (reason) => reason instanceof Failure && reason.code === "bug",
+  );
 });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import * as fc from "fast-check";
 import { PluginDescriptor } from "../plugin-descriptor.ts";
 import { parseApp } from "./parse-app.ts";
 import { formatProblem } from "./problem.ts";
@@ -84,6 +85,14 @@ describe("exclave.yaml", () => {
     "broken YAML":               ["app: [a", "f:1:8: this is not YAML: Flow sequence in block collection must be sufficiently indented and end with a ]"],
     "a key twice":               ["app: a\napp: b\n", "f:2:1: this is not YAML: Map keys must be unique"],
     "an alias to nothing":       ["app: *x\n", "f:1:6: this is not YAML: there is no anchor for the alias *x"],
+    "an alias inside itself":    ["app: &x [*x]\n", "f:1:10: this is not YAML: the alias *x contains itself"],
+    "too many aliases":          [bomb(), "f:1:1: this is not YAML: Excessive alias count indicates a resource exhaustion attack"],
+    "a number that is none":     [one("retries: .nan"), "f:5:14: this is not YAML: this value has no JSON form"],
+    "bytes":                     [one("command: !!binary aGk="), "f:5:23: this is not YAML: this value has no JSON form"],
+    "a tag nobody knows":        [one("command: !secret x"), "f:5:14: this is not YAML: Unresolved tag: !secret"],
+    "a key that is a list":      ["? [a]\n: b\n", "f:1:3: this is not YAML: a key must be a single word"],
+    "a key of the language":     [one("__proto__: { a: 1 }"), "f:5:5: this is not YAML: `__proto__` cannot be a key"],
+    "two documents":             ["app: a\n---\napp: b\n", "f:2:1: this is not YAML: there is more than one document"],
     "no components":             ["app: a\ncomponents: []", "f:2:13: must not be empty"],
     "neither name nor type":     ["app: a\ncomponents: [{ }]", "f:2:14: `name` is missing", "f:2:14: `type` is missing"],
     "a list for a mapping":      ["app: a\nsandbox: []\ncomponents: [{ name: a, type: command }]", "f:2:10: must be a mapping"],
@@ -129,6 +138,45 @@ describe("exclave.yaml", () => {
 
   test("may hold an expression where the plugin wants a number", () => {
     assert.deepEqual(problemsIn(one('retries: "${{ 1 + 1 }}"')), []);
+  });
+
+  test("never makes the reader throw, however it is mangled, and every problem has a place in it", () => {
+    const piece = fc.constantFrom(
+      "${{",
+      "}}",
+      ":",
+      "- ",
+      "\n",
+      "  ",
+      "&a ",
+      "*a",
+      "'",
+      '"',
+      "[",
+      "}",
+      "|\n",
+      "!x ",
+    );
+    const edit = fc.record({ at: fc.nat(CRM.length), drop: fc.nat(12), put: piece });
+    fc.assert(
+      fc.property(fc.array(edit, { minLength: 1, maxLength: 4 }), (edits) => {
+        let text = CRM;
+        for (const { at, drop, put } of edits)
+          text = text.slice(0, at) + put + text.slice(at + drop);
+
+        const { app, problems } = parseApp(text, { file: "f", plugins: plugins() });
+
+        assert.equal(app === undefined, problems.length > 0);
+        const rows = text.split("\n");
+        for (const { line, column } of problems) {
+          assert.ok(
+            column >= 1 && column <= (rows[line - 1]?.length ?? -1) + 1,
+            `${line}:${column}`,
+          );
+        }
+      }),
+      { numRuns: 300 },
+    );
   });
 
   test("takes a vendor's own plugin by its word", () => {
@@ -210,6 +258,13 @@ components:
 /** An app whose one component says this from line 5 on, indented as its keys are. */
 function one(rest: string): string {
   return lines("app: a", "components:", "  - name: me", "    type: command", `    ${rest}`);
+}
+
+/** Few letters that would become very many. */
+function bomb(): string {
+  const level = (name: string, below: string) =>
+    `${name}: &${name} [${Array(9).fill(below).join(", ")}]`;
+  return lines(level("a", "x"), level("b", "*a"), level("c", "*b"), level("d", "*c"));
 }
 
 function lines(...text: string[]): string {

@@ -7,12 +7,12 @@ import {
   isNode,
   isScalar,
   isSeq,
-  LineCounter,
   type Node,
   parseDocument,
   type Scalar,
   visit,
   type YAMLError,
+  type YAMLWarning,
 } from "yaml";
 import type { Path, Problem } from "./problem.ts";
 
@@ -34,13 +34,13 @@ export interface Place {
 }
 
 export function readYaml(text: string, file: string): YamlSource {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const document = parseDocument(text, { prettyErrors: false });
+  const starts = lineStarts(text);
   const place = (offset: number): Place => {
-    const { line, col } = lines.linePos(offset);
-    return { line: Math.max(1, line), column: Math.max(1, col) };
+    const line = starts.findLastIndex((start) => start <= offset);
+    return { line: line + 1, column: offset - (starts[line] ?? 0) + 1 };
   };
-  const problems = [...document.errors.map(asFault), ...lostAliases(document)].map(
+  const problems = faultsOf(document).map(
     ({ offset, message }): Problem => ({
       file,
       ...place(offset),
@@ -68,21 +68,51 @@ export function readYaml(text: string, file: string): YamlSource {
   }
 }
 
+/** Counted here, because the library's own counter loses lines in a text that is no YAML. */
+function lineStarts(text: string): number[] {
+  return [0, ...Array.from(text.matchAll(/\n/g), ({ index }) => index + 1)];
+}
+
 interface Fault {
   readonly offset: number;
   readonly message: string;
 }
 
-function asFault({ pos, message }: YAMLError): Fault {
-  return { offset: pos[0], message };
+function faultsOf(document: Document): Fault[] {
+  const { errors, warnings } = document;
+  // After a token that fits nowhere, every further one does not fit either.
+  const lost = errors.findIndex(({ code }) => code === "UNEXPECTED_TOKEN");
+  const telling = lost < 0 ? errors : errors.slice(0, lost + 1);
+  const faults = [...telling, ...warnings].map(asFault);
+  // A text that is no YAML has no tree worth looking at.
+  return errors.length > 0 ? faults : [...faults, ...unfitFaults(document)];
 }
 
-function lostAliases(document: Document): Fault[] {
+function asFault({ pos, message, code }: YAMLError | YAMLWarning): Fault {
+  const isMany = code === "MULTIPLE_DOCS";
+  return { offset: pos[0], message: isMany ? "there is more than one document" : message };
+}
+
+/** What YAML can say and JSON cannot: the value has to be storable, and finite. */
+function unfitFaults(document: Document): Fault[] {
   const faults: Fault[] = [];
+  const report = (node: unknown, message: string) => {
+    faults.push({ offset: isNode(node) ? startOf(node) : 0, message });
+  };
   visit(document, {
-    Alias(_, alias) {
-      const message = `there is no anchor for the alias *${alias.source}`;
-      if (!alias.resolve(document)) faults.push({ offset: startOf(alias), message });
+    Alias(_, alias, path) {
+      const target = alias.resolve(document);
+      if (!target) report(alias, `there is no anchor for the alias *${alias.source}`);
+      else if (path.includes(target)) report(alias, `the alias *${alias.source} contains itself`);
+    },
+    Pair(_, { key }) {
+      if (!isScalar(key)) report(key, "a key must be a single word");
+      else if (key.value === "__proto__") report(key, "`__proto__` cannot be a key");
+    },
+    Scalar(_, scalar) {
+      const { value } = scalar;
+      const isPlain = value === null || ["string", "boolean"].includes(typeof value);
+      if (!isPlain && !Number.isFinite(value)) report(scalar, "this value has no JSON form");
     },
   });
   return faults;
