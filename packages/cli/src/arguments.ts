@@ -1,6 +1,6 @@
 // Values on the command line, read once: durations, counts, and `name=value` pairs.
 
-import { InvalidArgumentError } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 
 const UNITS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
@@ -15,6 +15,11 @@ export function durationMs(text: string): number {
     throw new InvalidArgumentError("Write a duration such as 90s, 10m or 1h30m.");
   }
   return total;
+}
+
+/** An option that takes a duration, its default shown as people write it. */
+export function durationOption(flags: string, description: string, usual: string): Option {
+  return new Option(flags, description).argParser(durationMs).default(durationMs(usual), usual);
 }
 
 export function count(text: string): number {

@@ -82,10 +82,12 @@ async function readOwnPlugins(text: string, { home, file }: { home: string; file
   const descriptors: Record<string, PluginDescriptor> = {};
   const problems: Place[] = [];
   for (const { type, source } of ownPluginsIn(text)) {
-    const path = join(home, source, "plugin.json");
+    const path = join(source, "plugin.json");
     const place = { file, ...positionOf(text, source) };
     try {
-      const descriptor = PluginDescriptor.parse(JSON.parse(await readFile(path, "utf8")));
+      const descriptor = PluginDescriptor.parse(
+        JSON.parse(await readFile(join(home, path), "utf8")),
+      );
       if (descriptor.type === type) descriptors[type] = descriptor;
       else
         problems.push({
@@ -110,7 +112,10 @@ function ownPluginsIn(text: string): { type: string; source: string }[] {
 
 function describe(reason: unknown): string {
   if (isMissing(reason)) return "is not there";
-  if (reason instanceof z.ZodError) return `is no plugin descriptor: ${z.prettifyError(reason)}`;
+  if (reason instanceof z.ZodError) {
+    const issues = reason.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
+    return `is no plugin descriptor: ${issues.join("; ")}`;
+  }
   return `cannot be read: ${(reason as Error).message}`;
 }
 

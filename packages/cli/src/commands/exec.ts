@@ -2,7 +2,7 @@ import { runInInstall } from "@exclave/api";
 import { ComponentName, InstallName } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { durationMs } from "../arguments.ts";
+import { durationOption } from "../arguments.ts";
 import { handler, type World } from "../cli.ts";
 import { endAs, followJob } from "../follow-job.ts";
 import { checked } from "../problem.ts";
@@ -15,7 +15,7 @@ export function addExecCommand(program: Command, world: World): void {
     .argument("<install>")
     .argument("<component>")
     .argument("<command...>", "after `--`: the program and its arguments")
-    .option("--timeout <duration>", "how long it may run", durationMs, 60_000)
+    .addOption(durationOption("--timeout <duration>", "how long it may run", "1m"))
     .addHelpText("after", "\nExample:\n  exclave exec acme api -- env\n")
     .action(
       handler(

@@ -3,7 +3,7 @@ import { createInstall } from "@exclave/api";
 import { AppName, ChannelName, InstallName } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { durationMs, inputs } from "../arguments.ts";
+import { durationOption, inputs } from "../arguments.ts";
 import { handler, type World } from "../cli.ts";
 import { readUpRecord } from "../connection.ts";
 import { printInstall } from "../install-text.ts";
@@ -31,7 +31,7 @@ export function addInstallCreate(install: Command, world: World): void {
     .option("--directory <path>", "where the local sandbox puts it")
     .option("--input <name=value>", "a value the app asks for (repeatable)", inputs)
     .option("--wait", "wait until it is healthy")
-    .option("--timeout <duration>", "how long to wait", durationMs, 600_000)
+    .addOption(durationOption("--timeout <duration>", "how long to wait", "10m"))
     .action(
       handler(world, Options, async ({ cli, options }, given: string) => {
         const name = checked(InstallName, given, "an install");

@@ -2,7 +2,7 @@ import { deployInstall } from "@exclave/api";
 import { ChannelName, ComponentName, InstallName } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { durationMs, inputs, names } from "../arguments.ts";
+import { durationOption, inputs, names } from "../arguments.ts";
 import { handler, type World } from "../cli.ts";
 import { printInstall } from "../install-text.ts";
 import { checked } from "../problem.ts";
@@ -27,7 +27,7 @@ export function addInstallDeploy(install: Command, world: World): void {
     .option("--input <name=value>", "change a value the app asks for (repeatable)", inputs)
     .option("--allow-destroy <components>", "components no longer in the app that may go", names)
     .option("--wait", "wait until it is healthy")
-    .option("--timeout <duration>", "how long to wait", durationMs, 600_000)
+    .addOption(durationOption("--timeout <duration>", "how long to wait", "10m"))
     .action(
       handler(world, Options, async ({ cli, options }, given: string) => {
         const name = checked(InstallName, given, "an install");

@@ -2,7 +2,7 @@ import { destroyInstall } from "@exclave/api";
 import { InstallName } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { durationMs } from "../arguments.ts";
+import { durationOption } from "../arguments.ts";
 import { handler, type World } from "../cli.ts";
 import { printInstall } from "../install-text.ts";
 import { checked } from "../problem.ts";
@@ -22,7 +22,7 @@ export function addInstallDestroy(install: Command, world: World): void {
     .argument("<name>")
     .option("--because <reason>", "why, for the record")
     .option("--wait", "wait until nothing is left")
-    .option("--timeout <duration>", "how long to wait", durationMs, 600_000)
+    .addOption(durationOption("--timeout <duration>", "how long to wait", "10m"))
     .action(
       handler(
         world,

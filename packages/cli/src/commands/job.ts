@@ -1,7 +1,7 @@
 import { cancelJob, getJob, JobStatus, type JobView, listJobs } from "@exclave/api";
 import { type Command, Option } from "commander";
 import { z } from "zod";
-import { count, durationMs } from "../arguments.ts";
+import { count, durationOption } from "../arguments.ts";
 import { type Cli, handler, toneOf, type World } from "../cli.ts";
 import { writeLog } from "../follow-job.ts";
 import { pairs, table, time } from "../output.ts";
@@ -73,7 +73,9 @@ export function addJobCommands(program: Command, world: World): void {
     .command("cancel")
     .description("ask a job to stop")
     .argument("<job>")
-    .option("--grace <duration>", "how long it may take to stop by itself", durationMs, 10_000)
+    .addOption(
+      durationOption("--grace <duration>", "how long it may take to stop by itself", "10s"),
+    )
     .action(
       handler(world, z.object({ grace: z.int() }), async ({ cli, options }, id: string) => {
         const client = await cli.connect();

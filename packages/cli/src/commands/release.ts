@@ -11,7 +11,7 @@ import {
 import { ChannelName, type Digest } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { durationMs } from "../arguments.ts";
+import { durationOption } from "../arguments.ts";
 import { type Cli, handler, toneOf, type World } from "../cli.ts";
 import { pairs, shortDigest, table, time } from "../output.ts";
 import { listAll } from "../pages.ts";
@@ -41,7 +41,7 @@ export function addReleaseCommand(program: Command, world: World): void {
     .option("--because <reason>", "why, for the record")
     .option("--wait", "wait until it is ready (the default)", true)
     .option("--no-wait", "return as soon as the server has taken it")
-    .option("--timeout <duration>", "how long to wait", durationMs, 600_000)
+    .addOption(durationOption("--timeout <duration>", "how long to wait", "10m"))
     .action(
       handler(world, Options, async ({ cli, options }, directory: string) => {
         const client = await cli.connect();

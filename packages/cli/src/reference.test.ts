@@ -1,0 +1,16 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { EXIT, EXIT_MEANS } from "./exit-codes.ts";
+import { writtenPages } from "./testing/written-pages.ts";
+
+for (const { file, text } of writtenPages()) {
+  test(`${file.pathname.split("/").at(-1)} says what the program does`, async () => {
+    assert.equal(await readFile(file, "utf8"), text, "run `npm run docs -w exclave`");
+  });
+}
+
+test("every exit code has a meaning of its own", () => {
+  assert.deepEqual(Object.keys(EXIT), Object.keys(EXIT_MEANS));
+  assert.equal(new Set(Object.values(EXIT)).size, Object.keys(EXIT).length);
+});
