@@ -192,7 +192,11 @@ export const checkApp = post({
   access: "viewer",
   summary: "Checks an exclave.yaml whole against the plugins here",
   params: none,
-  body: z.object({ config: z.string(), file: z.string().default("exclave.yaml") }),
+  body: z.object({
+    config: z.string(),
+    file: z.string().default("exclave.yaml"),
+    plugins: z.record(z.string(), PluginDescriptor).optional(),
+  }),
   response: z.object({ app: z.string(), components: z.array(z.string()) }),
 });
 

@@ -1,7 +1,7 @@
 // What the API answers with: the nouns as people see them. These shapes are documented in
 // docs/reference and kept stable; fields are added, never renamed.
 
-import { FAILURE_CODES, Health, Operation, PluginDescriptor } from "@exclave/core";
+import { Envelope, FAILURE_CODES, Health, Operation, PluginDescriptor } from "@exclave/core";
 import { z } from "zod";
 
 /** RFC 9457, with our closed code and, where a vendor's file is wrong, every place in it. */
@@ -125,6 +125,8 @@ export const ReleaseView = z.object({
   state: z.enum(["building", "ready", "failed"]),
   digest: z.string().nullable(),
   signed: z.boolean(),
+  /** The signed statement of what the release is, as a DSSE envelope; absent until it is ready. */
+  statement: Envelope.optional(),
   channel: z.string().nullable(),
   because: z.string().nullable(),
   components: z.array(

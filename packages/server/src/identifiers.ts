@@ -1,0 +1,16 @@
+// The dice: ids and secrets.
+
+import { createHash, randomBytes } from "node:crypto";
+import { AgentId, idFromBytes, JobId, ReleaseId, TokenId } from "@exclave/core";
+
+export const newJobId = (): JobId => JobId.parse(idFromBytes("j", randomBytes(10)));
+export const newAgentId = (): AgentId => AgentId.parse(idFromBytes("a", randomBytes(10)));
+export const newReleaseId = (): ReleaseId => ReleaseId.parse(idFromBytes("r", randomBytes(10)));
+export const newTokenId = (): TokenId => TokenId.parse(idFromBytes("t", randomBytes(10)));
+
+/** 128 bits or more, for whoever is shown it once. */
+export const newSecret = (bytes = 16): string => randomBytes(bytes).toString("base64url");
+
+/** How a secret is kept: enough to know it again, not enough to say it. */
+export const secretHash = (secret: string): string =>
+  createHash("sha256").update(secret).digest("hex");

@@ -1,0 +1,38 @@
+// The values of an install's inputs, against what the app declares.
+
+import { type AppConfig, Failure, suggest } from "@exclave/core";
+
+export type Inputs = Readonly<Record<string, unknown>>;
+
+/** Every declared input that has a value: the install's own, or the app's default. */
+export function inputValues(app: AppConfig, given: Inputs): Record<string, unknown> {
+  return Object.fromEntries(
+    app.inputs.flatMap(({ name, default: usual }) => {
+      const value = given[name] ?? usual;
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+}
+
+/** Refuses unknown names, wrong types and missing values, all at once. */
+export function checkInputs(app: AppConfig, given: Inputs): void {
+  const declared = app.inputs.map(({ name }) => name);
+  const unknown = Object.keys(given)
+    .filter((name) => !declared.includes(name))
+    .map((name) => `${app.app} has no input ${name}${meant(name, declared)}`);
+  const wrong = app.inputs.flatMap(({ name, type, required, default: usual, description }) => {
+    const value = given[name];
+    if (value === undefined) {
+      if (!required || usual !== undefined) return [];
+      return [`the input ${name} is required${description ? ` (${description})` : ""}`];
+    }
+    return typeof value === type ? [] : [`the input ${name} must be a ${type}`];
+  });
+  const faults = [...unknown, ...wrong];
+  if (faults.length > 0) throw new Failure("invalid", faults.join("; "));
+}
+
+function meant(name: string, declared: readonly string[]): string {
+  const hint = suggest(name, declared);
+  return hint === undefined ? "" : `; ${hint}`;
+}

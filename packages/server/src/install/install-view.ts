@@ -1,0 +1,133 @@
+// An install as people see it, from the same facts and the same decision the loop acts on.
+
+import type { ComponentView, HoldView, InstallView } from "@exclave/api";
+import {
+  artifactKey,
+  type ComponentName,
+  deployKey,
+  type Health,
+  type Hold,
+  type Instant,
+  type Seen,
+  type SeenComponent,
+  type WantedComponent,
+} from "@exclave/core";
+import type { ComponentRow } from "../store/rows.ts";
+import { type InstallFacts, isComponentWork, seenOf, wantedOf } from "./gather-install.ts";
+import { decideInstall } from "./install-decision.ts";
+
+export function viewInstall(facts: InstallFacts, now: Instant): InstallView {
+  const { install, release, agent, isAgentOnline } = facts;
+  const { holds, steps } = decideInstall(facts, now);
+  const wanted = wantedOf(facts);
+  const seen = seenOf(facts);
+  const components = componentViews(
+    facts,
+    seen,
+    wanted?.mode === "present" ? wanted.components : [],
+  );
+  return {
+    name: install.name,
+    app: install.app,
+    channel: install.channel,
+    release: release?.id ?? null,
+    version: release?.version ?? null,
+    health: installHealth(components),
+    phase: phaseOf(facts, { isBusy: steps.length > 0, isHeld: holds.length > 0 }),
+    sandbox: install.sandbox,
+    agent: {
+      id: agent?.id ?? null,
+      status: isAgentOnline ? "online" : agent?.everConnected ? "offline" : "never",
+      since: agent?.everConnected ? agent.seenAt : null,
+    },
+    inputs: install.inputs,
+    components,
+    holds: holds.map(viewHold),
+    createdAt: install.createdAt,
+  };
+}
+
+function viewHold({ component, because, endsWhen }: Hold): HoldView {
+  return { component: component ?? null, because, endsWhen };
+}
+
+function phaseOf(
+  { install, open, agent }: InstallFacts,
+  { isBusy, isHeld }: { readonly isBusy: boolean; readonly isHeld: boolean },
+): InstallView["phase"] {
+  if (install.sandboxState === "destroyed") return "destroyed";
+  if (install.mode === "destroyed") return "destroying";
+  if (install.sandboxState !== "present" || !agent?.everConnected) return "setting-up";
+  const isAtWork = open.some(({ about }) => about.kind === "sync" || isComponentWork(about.kind));
+  if (isBusy || isAtWork) return "deploying";
+  return isHeld ? "held" : "settled";
+}
+
+function componentViews(
+  { components, install }: InstallFacts,
+  seen: Seen,
+  wanted: readonly WantedComponent[],
+): ComponentView[] {
+  const wantedNames = wanted.map(({ name }) => name);
+  const rest = [...seen.components.keys()].filter((name) => !wantedNames.includes(name));
+  return [...wantedNames, ...rest].flatMap((name): ComponentView[] => {
+    const row = components.find((component) => component.name === name);
+    const want = wanted.find((component) => component.name === name);
+    const there = seen.components.get(name) ?? {};
+    const isThere = there.deployed !== undefined || there.attempted !== undefined;
+    if (!want && !isThere && !there.activeJob) return [];
+    return [viewComponent({ name, row, want, there, seen, mode: install.mode })];
+  });
+}
+
+interface ComponentFacts {
+  readonly name: ComponentName;
+  readonly row: ComponentRow | undefined;
+  readonly want: WantedComponent | undefined;
+  readonly there: SeenComponent;
+  readonly seen: Seen;
+  readonly mode: "present" | "destroyed";
+}
+
+function viewComponent(facts: ComponentFacts): ComponentView {
+  const { name, row, want, there } = facts;
+  const isDeployed = there.deployed !== undefined;
+  return {
+    name,
+    type: want?.type ?? row?.type ?? "",
+    state: componentState(facts),
+    health: isDeployed ? (row?.health ?? "unknown") : "missing",
+    healthBecause: isDeployed ? (row?.healthBecause ?? "") : "not deployed",
+    drift: row?.drift ?? null,
+    artifact: there.deployed?.artifact?.digest ?? null,
+    wantedArtifact: want?.artifact?.digest ?? null,
+    outputs: row?.outputs ?? {},
+    activeJob: there.activeJob?.job ?? null,
+    dependsOn: [...(want?.dependsOn ?? there.deployed?.dependsOn ?? [])],
+  };
+}
+
+function componentState({ want, there, seen }: ComponentFacts): ComponentView["state"] {
+  const { activeJob, deployed, attempted, lastFailure } = there;
+  if (activeJob) {
+    const doing = { plan: "planning", apply: "deploying", destroy: "destroying" } as const;
+    return doing[activeJob.operation];
+  }
+  if (!want) return lastFailure ? "failed" : "removed";
+  const key = deployKey(want, seen.components);
+  if (!attempted && deployed?.deployKey === key) return "deployed";
+  if (lastFailure && (lastFailure.deployKey ?? key) === key) return "failed";
+  const refs = [want.plugin, ...(want.artifact ? [want.artifact] : [])];
+  if (seen.activeSync && !refs.every((ref) => seen.synced.has(artifactKey(ref)))) return "syncing";
+  return deployed ? "outdated" : "waiting";
+}
+
+/** All there and well is healthy; some of it not, degraded; none of it there, missing. */
+export function installHealth(components: readonly ComponentView[]): Health {
+  const wanted = components.filter(({ state }) => state !== "removed");
+  const healths = wanted.map(({ health }) => health);
+  if (healths.length === 0) return "unknown";
+  if (healths.every((health) => health === "missing")) return "missing";
+  if (healths.some((health) => health === "missing" || health === "degraded")) return "degraded";
+  return healths.every((health) => health === "healthy") ? "healthy" : "unknown";
+}

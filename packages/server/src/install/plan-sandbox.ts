@@ -1,0 +1,69 @@
+// Decides what an install's sandbox needs next: to be set up before everything, to be taken down
+// after everything. In between it is the planner's turn.
+
+import { decideRetry, type Hold, type Instant } from "@exclave/core";
+import type { InstallFacts } from "./gather-install.ts";
+
+export type SandboxPlan =
+  /** The sandbox stands and is wanted: look at the components. */
+  | { readonly kind: "ready" }
+  | { readonly kind: "setup" | "teardown"; readonly because: string }
+  /** Nothing was ever set up, or all of it is gone. */
+  | { readonly kind: "gone" }
+  | { readonly kind: "wait"; readonly hold: Hold };
+
+export function planSandbox(facts: InstallFacts, now: Instant): SandboxPlan {
+  const { install, open } = facts;
+  const { sandboxState, mode } = install;
+  if (sandboxState === "destroyed") return { kind: "gone" };
+
+  const active = open.find(({ about }) => about.kind === "setup" || about.kind === "teardown");
+  if (active) {
+    const because = `${active.about.kind} job ${active.id} is ${active.state.status}`;
+    return wait(because, "the job ends");
+  }
+  if (mode === "present") {
+    if (sandboxState === "present") return { kind: "ready" };
+    const because = "the install has no sandbox yet";
+    return hindrance(facts, "setup", now) ?? { kind: "setup", because };
+  }
+  if (sandboxState === "absent") return { kind: "gone" };
+  // What is deployed goes first, by the install's own agent.
+  if (facts.components.length > 0 || open.length > 0) return { kind: "ready" };
+  const because = "every component is gone, and the install is to be destroyed";
+  return hindrance(facts, "teardown", now) ?? { kind: "teardown", because };
+}
+
+function hindrance(
+  { install, isSetupOnline, sandboxImage, runnerImage }: InstallFacts,
+  what: "setup" | "teardown",
+  now: Instant,
+): SandboxPlan | undefined {
+  if (!runnerImage || !sandboxImage) {
+    const missing = runnerImage ? `sandbox ${install.sandbox}` : "runner";
+    return wait(
+      `there is no image of the ${missing} in the registry yet`,
+      "the build agent has published it",
+    );
+  }
+  const { sandboxFailure } = install;
+  if (sandboxFailure) {
+    const failed = `the ${what} failed (${sandboxFailure.code}): ${sandboxFailure.message}`;
+    const retry = decideRetry(sandboxFailure, now);
+    if (retry.kind === "later") {
+      const endsWhen = `it is tried again at ${new Date(retry.until).toISOString()}`;
+      return { kind: "wait", hold: { because: failed, endsWhen, until: retry.until } };
+    }
+    if (retry.kind === "not-by-itself") {
+      const ask = `\`exclave install deploy ${install.name}\` asks for a retry`;
+      return wait(`${failed}; ${retry.because}`, ask);
+    }
+  }
+  // A join secret lives for minutes: a setup is not left waiting for an agent that is away.
+  if (!isSetupOnline) return wait("the setup agent is not connected", "the setup agent connects");
+  return undefined;
+}
+
+function wait(because: string, endsWhen: string): SandboxPlan {
+  return { kind: "wait", hold: { because, endsWhen } };
+}

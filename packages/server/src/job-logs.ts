@@ -1,0 +1,86 @@
+// Job logs as files, one per attempt. A file's length is how much of that log is durable here.
+
+import { createHash } from "node:crypto";
+import { EventEmitter } from "node:events";
+import { createReadStream } from "node:fs";
+import { open, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure, jobName } from "@exclave/core";
+
+export interface JobLogs {
+  sizeBytes(job: string, attempt: number): Promise<number>;
+  /** Appends at exactly that offset, durable when it returns. */
+  append(job: string, attempt: number, offset: number, bytes: Uint8Array): Promise<void>;
+  read(job: string, attempt: number, from: number): AsyncIterable<Uint8Array>;
+  sha256(job: string, attempt: number): Promise<string>;
+  remove(job: string, attempt: number): Promise<void>;
+  /** Resolves at the next append to that log, or when `signal` fires. */
+  grown(job: string, attempt: number, signal: AbortSignal): Promise<void>;
+}
+
+export function createJobLogs(directory: string): JobLogs {
+  const emitter = new EventEmitter().setMaxListeners(0);
+  const place = (job: string, attempt: number) => join(directory, `${jobName(job, attempt)}.log`);
+
+  return { sizeBytes, append, read, sha256, remove, grown };
+
+  async function sizeBytes(job: string, attempt: number): Promise<number> {
+    try {
+      return (await stat(place(job, attempt))).size;
+    } catch (reason) {
+      if ((reason as NodeJS.ErrnoException).code === "ENOENT") return 0;
+      throw reason;
+    }
+  }
+
+  async function append(
+    job: string,
+    attempt: number,
+    offset: number,
+    bytes: Uint8Array,
+  ): Promise<void> {
+    const handle = await open(place(job, attempt), "a", 0o600);
+    try {
+      const { size } = await handle.stat();
+      if (size !== offset) {
+        throw new Failure("conflict", `the log of ${job} ends at ${size}, not at ${offset}`);
+      }
+      await handle.appendFile(bytes);
+      await handle.datasync();
+    } finally {
+      await handle.close();
+    }
+    emitter.emit(place(job, attempt));
+  }
+
+  async function* read(job: string, attempt: number, from: number): AsyncIterable<Uint8Array> {
+    const size = await sizeBytes(job, attempt);
+    if (from >= size) return;
+    // To the length known now: what comes later is read by whoever asks again.
+    yield* createReadStream(place(job, attempt), { start: from, end: size - 1 });
+  }
+
+  async function sha256(job: string, attempt: number): Promise<string> {
+    const hash = createHash("sha256");
+    for await (const chunk of read(job, attempt, 0)) hash.update(chunk);
+    return hash.digest("hex");
+  }
+
+  async function remove(job: string, attempt: number): Promise<void> {
+    await rm(place(job, attempt), { force: true });
+  }
+
+  function grown(job: string, attempt: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const name = place(job, attempt);
+      const done = () => {
+        emitter.off(name, done);
+        signal.removeEventListener("abort", done);
+        resolve();
+      };
+      emitter.on(name, done);
+      signal.addEventListener("abort", done);
+      if (signal.aborted) done();
+    });
+  }
+}

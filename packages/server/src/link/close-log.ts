@@ -1,0 +1,28 @@
+// A log is complete when it is as long as the agent said at the job's end, and the same bytes.
+
+import { audit, type ServerContext } from "../context.ts";
+
+export async function closeLog(
+  context: Pick<ServerContext, "store" | "logs" | "now">,
+  jobId: string,
+): Promise<void> {
+  const { store, logs } = context;
+  const job = await store.read.jobs.get(jobId);
+  if (!job?.log || job.logComplete) return;
+  const { bytes, sha256 } = job.log;
+  const size = await logs.sizeBytes(job.id, job.attempt);
+  if (size < bytes) return;
+  const isSame = size === bytes && (await logs.sha256(job.id, job.attempt)) === sha256;
+  await store.transaction(async (tx) => {
+    const now = await tx.jobs.get(jobId);
+    if (!now || now.logComplete) return;
+    if (isSame) return tx.jobs.put({ ...now, logComplete: true });
+    const details = { said: job.log, bytes: size };
+    await audit(tx, context, {
+      actor: "server",
+      action: "job.log_mismatch",
+      subject: jobId,
+      details,
+    });
+  });
+}

@@ -1,0 +1,45 @@
+// What is happening right now, for whoever watches. Only in memory: an event is a hint to read the
+// noun again, so one that is lost with a restart is no loss.
+
+import { EventEmitter, on } from "node:events";
+import type { LiveEvent } from "@exclave/api";
+
+const KEPT_MAX = 1_000;
+
+export interface LiveEvents {
+  say(event: Omit<LiveEvent, "id" | "at">): void;
+  /** Those kept after that id, then each as it comes, until `signal` fires. */
+  watch(options: WatchOptions): AsyncIterable<LiveEvent>;
+}
+
+export interface WatchOptions {
+  readonly after?: number | undefined;
+  readonly install?: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+export function createLiveEvents({ now }: { readonly now: () => number }): LiveEvents {
+  const emitter = new EventEmitter().setMaxListeners(0);
+  const kept: LiveEvent[] = [];
+  // Ids go on rising over restarts, so that a watcher who comes back is not sent to the past.
+  let lastId = now() * 1_000;
+
+  return { say, watch };
+
+  function say(event: Omit<LiveEvent, "id" | "at">): void {
+    const live = { ...event, id: ++lastId, at: now() };
+    kept.push(live);
+    if (kept.length > KEPT_MAX) kept.shift();
+    emitter.emit("event", live);
+  }
+
+  async function* watch({ after, install, signal }: WatchOptions): AsyncIterable<LiveEvent> {
+    const coming = on(emitter, "event", { signal });
+    const isMeant = (event: LiveEvent) => install === undefined || event.install === install;
+    const past = after === undefined ? [] : kept.filter(({ id }) => id > after);
+    yield* past.filter(isMeant);
+    for await (const [event] of coming as AsyncIterable<[LiveEvent]>) {
+      if (isMeant(event)) yield event;
+    }
+  }
+}

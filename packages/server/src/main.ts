@@ -1,0 +1,61 @@
+// The server program: node main.ts --data DIR --address HOST:PORT [--public-url URL]
+
+import { parseArgs } from "node:util";
+import { asFailure, Failure } from "@exclave/core";
+import { pino } from "pino";
+import { type RunningServer, startServer } from "./server.ts";
+
+const USAGE = "server --data DIR --address HOST:PORT [--public-url URL]";
+
+const log = pino({ level: process.env["EXCLAVE_LOG_LEVEL"] ?? "info" }, pino.destination(2));
+
+try {
+  const server = await startServer({ ...readArguments(process.argv.slice(2)), log });
+  stopOnSignal(server);
+  process.stdout.write(`${JSON.stringify({ ready: true, url: server.url })}\n`);
+  log.info({ url: server.url }, "the server is listening");
+} catch (reason) {
+  const failure = asFailure(reason);
+  if (failure.code === "bug") log.fatal({ reason }, "the server cannot start");
+  process.stderr.write(`server: ${failure.message}\n`);
+  process.exitCode = failure.code === "invalid" ? 2 : 1;
+}
+
+function readArguments(args: string[]) {
+  const { data, address, "public-url": publicUrl } = parse(args);
+  const match = /^(.+):(\d{1,5})$/.exec(address ?? "");
+  if (data === undefined || !match) throw new Failure("invalid", `usage: ${USAGE}`);
+  const [, host = "", port = ""] = match;
+  if (publicUrl !== undefined && !URL.canParse(publicUrl)) {
+    throw new Failure("invalid", `${publicUrl} is not a URL`);
+  }
+  const reached = publicUrl?.replace(/\/+$/, "");
+  return { data, host, port: Number(port), ...(reached ? { publicUrl: reached } : {}) };
+}
+
+function parse(args: string[]) {
+  try {
+    const text = { type: "string" } as const;
+    return parseArgs({ args, options: { data: text, address: text, "public-url": text } }).values;
+  } catch (cause) {
+    throw new Failure("invalid", `${(cause as Error).message}; usage: ${USAGE}`, { cause });
+  }
+}
+
+function stopOnSignal(server: RunningServer): void {
+  let isStopping = false;
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.on(signal, () => {
+      if (isStopping) return;
+      isStopping = true;
+      log.info({ signal }, "the server is stopping");
+      server.close().then(
+        () => process.exit(0),
+        (reason: unknown) => {
+          log.error({ reason }, "the server did not stop cleanly");
+          process.exit(1);
+        },
+      );
+    });
+  }
+}

@@ -1,0 +1,33 @@
+import { watchEvents } from "@exclave/api";
+import { type Handler, streamHandler } from "./handler.ts";
+
+const HEARTBEAT_MS = 15_000;
+
+export const EVENT_HANDLERS: readonly Handler[] = [
+  streamHandler(watchEvents, async ({ query, request, reply, context }) => {
+    const gone = new AbortController();
+    request.raw.once("close", () => gone.abort());
+    reply.raw.once("close", () => gone.abort());
+    reply.hijack();
+    const stream = reply.raw;
+    stream.writeHead(200, {
+      "content-type": "text/event-stream",
+      "cache-control": "no-store",
+      "x-accel-buffering": "no",
+    });
+    stream.write(": watching\n\n");
+    // So that whatever lies between does not take a quiet stream for a dead one.
+    const heartbeat = setInterval(() => stream.write(": still here\n\n"), HEARTBEAT_MS);
+    try {
+      const watched = context.live.watch({ ...query, signal: gone.signal });
+      for await (const event of watched) {
+        stream.write(`id: ${event.id}\nevent: ${event.kind}\ndata: ${JSON.stringify(event)}\n\n`);
+      }
+    } catch (reason) {
+      if (!gone.signal.aborted) throw reason;
+    } finally {
+      clearInterval(heartbeat);
+      stream.end();
+    }
+  }),
+];

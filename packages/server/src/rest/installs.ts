@@ -1,0 +1,58 @@
+import {
+  createInstall,
+  deployInstall,
+  destroyInstall,
+  forgetInstall,
+  getInstall,
+  type InstallView,
+  listInstalls,
+  runInInstall,
+} from "@exclave/api";
+import type { ServerContext } from "../context.ts";
+import { gatherInstall } from "../install/gather-install.ts";
+import { viewInstall } from "../install/install-view.ts";
+import * as installs from "../install/installs.ts";
+import { viewJob } from "../job-view.ts";
+import type { InstallRow } from "../store/rows.ts";
+import { type Handler, handler } from "./handler.ts";
+
+export const INSTALL_HANDLERS: readonly Handler[] = [
+  handler(createInstall, async ({ body, caller, context }) =>
+    view(context, await installs.createInstall(context, context.readApp, body, caller.name)),
+  ),
+
+  handler(listInstalls, async ({ query, context }) => {
+    const { items, next } = await context.store.read.installs.list(query);
+    return { items: await Promise.all(items.map((install) => view(context, install))), next };
+  }),
+
+  handler(getInstall, async ({ params, context }) =>
+    view(context, await installs.knownInstall(context.store.read, params.install)),
+  ),
+
+  handler(deployInstall, async ({ params, body, caller, context }) => {
+    const asked = { name: params.install, body, by: caller.name };
+    return view(context, await installs.deployInstall(context, context.readApp, asked));
+  }),
+
+  handler(destroyInstall, async ({ params, body, caller, context }) => {
+    const asked = { name: params.install, because: body.because, by: caller.name };
+    return view(context, await installs.destroyInstall(context, asked));
+  }),
+
+  handler(forgetInstall, ({ params, query, caller, context }) =>
+    installs.forgetInstall(context, { name: params.install, force: query.force, by: caller.name }),
+  ),
+
+  handler(runInInstall, async ({ params, body, caller, context }) => {
+    const { install: name, component } = params;
+    const job = await installs.runInInstall(context, { name, component, body, by: caller.name });
+    return viewJob(context, job);
+  }),
+];
+
+async function view(context: ServerContext, install: InstallRow): Promise<InstallView> {
+  const { store, readApp, presence, now } = context;
+  const options = { readApp, isOnline: presence.isOnline };
+  return viewInstall(await gatherInstall(store.read, install, options), now());
+}

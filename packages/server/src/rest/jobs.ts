@@ -1,0 +1,117 @@
+import { cancelJob, getJob, getJobLog, listJobs } from "@exclave/api";
+import { advanceJob, Failure, isSettled } from "@exclave/core";
+import { audit, type ServerContext } from "../context.ts";
+import { viewJob } from "../job-view.ts";
+import type { JobRow } from "../store/rows.ts";
+import type { Readers } from "../store/store.ts";
+import { type Handler, handler, streamHandler } from "./handler.ts";
+
+export const JOB_HANDLERS: readonly Handler[] = [
+  handler(listJobs, async ({ query, context }) => {
+    const { items, next } = await context.store.read.jobs.find(query);
+    return { items: await Promise.all(items.map((job) => viewJob(context, job))), next };
+  }),
+
+  handler(getJob, async ({ params, context }) =>
+    viewJob(context, await knownJob(context.store.read, params.job)),
+  ),
+
+  handler(cancelJob, async ({ params, body, caller, context }) => {
+    const job = await context.store.transaction(async (tx) => {
+      const before = await knownJob(tx, params.job);
+      const { state } = before;
+      if (isSettled(state)) {
+        throw new Failure("conflict", `${before.id} has ended already (${state.status})`);
+      }
+      const next = advanceJob(state, { type: "cancel_requested", at: context.now() });
+      if (!next) return before;
+      const isOver = isSettled(next);
+      const failure = {
+        code: "cancelled" as const,
+        message: `${caller.name} asked for it to stop`,
+      };
+      const after: JobRow = isOver
+        ? { ...before, state: next, endedAt: context.now(), failure, logComplete: true }
+        : { ...before, state: next };
+      // What was never sent is taken back; the rest only the agent can stop.
+      if (isOver) await tx.outbox.withdraw(before.id);
+      else {
+        const { id, attempt, audience } = before;
+        const { graceMs } = body;
+        await tx.outbox.add(audience, { type: "job_cancel", job: id, attempt, graceMs });
+      }
+      await tx.jobs.put(after);
+      await audit(tx, context, {
+        actor: caller.name,
+        action: "job.cancel_requested",
+        subject: before.id,
+        details: { state: state.status, graceMs: body.graceMs },
+      });
+      return after;
+    });
+    context.wake.outbox(job.audience);
+    context.wake.releases();
+    if (job.install !== null) context.wake.install(job.install);
+    return viewJob(context, job);
+  }),
+
+  streamHandler(getJobLog, async ({ params, query, reply, context }) => {
+    await knownJob(context.store.read, params.job);
+    const gone = new AbortController();
+    reply.raw.once("close", () => gone.abort());
+    reply.hijack();
+    reply.raw.writeHead(200, {
+      "content-type": "text/plain; charset=utf-8",
+      "cache-control": "no-store",
+      "x-content-type-options": "nosniff",
+    });
+    reply.raw.flushHeaders();
+    for await (const chunk of logBytes(context, params.job, query, gone.signal)) {
+      if (!reply.raw.write(chunk)) await drained(reply.raw, gone.signal);
+    }
+    reply.raw.end();
+  }),
+];
+
+async function* logBytes(
+  { store, logs }: ServerContext,
+  id: string,
+  { from, follow }: { readonly from: number; readonly follow: boolean },
+  signal: AbortSignal,
+): AsyncIterable<Uint8Array> {
+  let offset = from;
+  for (;;) {
+    // Looked at before the bytes: what ends in between is read by one more round.
+    const job = await store.read.jobs.get(id);
+    if (!job) return;
+    for await (const chunk of logs.read(job.id, job.attempt, offset)) {
+      offset += chunk.length;
+      yield chunk;
+    }
+    if (!follow || signal.aborted || isAllThere(job, offset)) return;
+    const pause = AbortSignal.any([signal, AbortSignal.timeout(500)]);
+    await logs.grown(job.id, job.attempt, pause);
+  }
+}
+
+function isAllThere({ state, log }: JobRow, offset: number): boolean {
+  return isSettled(state) && offset >= (log?.bytes ?? 0);
+}
+
+function drained(stream: NodeJS.EventEmitter, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      stream.off("drain", done);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    stream.on("drain", done);
+    signal.addEventListener("abort", done);
+  });
+}
+
+async function knownJob({ jobs }: Pick<Readers, "jobs">, id: string): Promise<JobRow> {
+  const job = await jobs.get(id);
+  if (!job) throw new Failure("not_found", `there is no job ${id}`);
+  return job;
+}

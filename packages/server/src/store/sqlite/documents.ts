@@ -1,0 +1,125 @@
+// A noun as rows of JSON with a key and the few columns it is looked up by.
+
+import { Failure } from "@exclave/core";
+import type { Generated, Kysely } from "kysely";
+import type { z } from "zod";
+import type { Documents, Page, PageOf } from "../store.ts";
+
+interface DocumentTable {
+  readonly ordinal: Generated<number>;
+  readonly key: string;
+  readonly body: string;
+}
+type Columns = Readonly<Record<string, string | readonly string[] | null | undefined>>;
+
+export interface Database {
+  readonly agents: DocumentTable;
+  readonly joins: DocumentTable;
+  readonly tokens: DocumentTable;
+  readonly installs: DocumentTable;
+  readonly components: DocumentTable;
+  readonly jobs: DocumentTable;
+  readonly releases: DocumentTable;
+  readonly builds: DocumentTable;
+  readonly channels: DocumentTable;
+  readonly images: DocumentTable;
+  readonly sources: DocumentTable;
+  readonly outbox: {
+    readonly id: Generated<number> | number;
+    readonly audience: string;
+    readonly seq: number | null;
+    readonly job: string;
+    readonly body: string;
+  };
+  readonly audit: {
+    readonly seq: number;
+    readonly at: number;
+    readonly actor: string;
+    readonly action: string;
+    readonly subject: string;
+    readonly details: string;
+    readonly prev_hash: string;
+    readonly hash: string;
+  };
+}
+export type NounTable = Exclude<keyof Database, "outbox" | "audit">;
+
+export interface SqliteDocuments<Row> extends Documents<Row> {
+  list(page: Page, filter?: Columns): Promise<PageOf<Row>>;
+  where(filter: Columns): Promise<Row[]>;
+  first(filter: Columns): Promise<Row | undefined>;
+}
+
+export function createDocuments<Row>(
+  database: Kysely<Database>,
+  table: NounTable,
+  schema: z.ZodType<Row>,
+  columnsOf: (row: Row) => { readonly key: string } & Columns,
+): SqliteDocuments<Row> {
+  // The columns differ by noun; this file alone writes and reads them, by the names given above.
+  const db = database as unknown as Kysely<Record<NounTable, Record<string, unknown>>>;
+  const read = (row: Record<string, unknown>): Row => schema.parse(JSON.parse(String(row["body"])));
+
+  return {
+    async get(key) {
+      const row = await db
+        .selectFrom(table)
+        .select("body")
+        .where("key", "=", key)
+        .executeTakeFirst();
+      return row && read(row);
+    },
+    async put(row) {
+      const values = { ...columnsOf(row), body: JSON.stringify(schema.parse(row)) };
+      const { key: _, ...changed } = values;
+      await db
+        .insertInto(table)
+        .values(values)
+        .onConflict((conflict) => conflict.column("key").doUpdateSet(changed))
+        .execute();
+    },
+    async remove(key) {
+      const { numDeletedRows } = await db
+        .deleteFrom(table)
+        .where("key", "=", key)
+        .executeTakeFirstOrThrow();
+      return numDeletedRows > 0n;
+    },
+    async list({ limit, cursor }, filter = {}) {
+      let query = select(filter)
+        .orderBy("ordinal", "desc")
+        .limit(limit + 1);
+      if (cursor !== undefined) query = query.where("ordinal", "<", ordinalOf(cursor));
+      const rows = await query.execute();
+      const last = rows.length > limit ? rows[limit - 1] : undefined;
+      return { items: rows.slice(0, limit).map(read), next: last ? String(last["ordinal"]) : null };
+    },
+    async all() {
+      return (await select({}).orderBy("ordinal").execute()).map(read);
+    },
+    async where(filter) {
+      return (await select(filter).orderBy("ordinal").execute()).map(read);
+    },
+    async first(filter) {
+      const row = await select(filter).orderBy("ordinal", "desc").limit(1).executeTakeFirst();
+      return row && read(row);
+    },
+  };
+
+  function select(filter: Columns) {
+    let query = db.selectFrom(table).select(["ordinal", "body"]);
+    for (const [column, value] of Object.entries(filter)) {
+      if (value === undefined) continue;
+      query = Array.isArray(value)
+        ? query.where(column, "in", value)
+        : query.where(column, "=", value);
+    }
+    return query;
+  }
+}
+
+function ordinalOf(cursor: string): number {
+  const ordinal = Number(cursor);
+  if (!Number.isSafeInteger(ordinal)) throw new Failure("invalid", "the cursor is not one of ours");
+  return ordinal;
+}
