@@ -1,20 +1,24 @@
 // Builders for planner tests: everything a test is not about.
 
-import { ComponentName, ComponentType, type Digest, InstallName, Instant } from "../ids.ts";
+import assert from "node:assert/strict";
+import { ComponentName, ComponentType, type Digest, InstallName, Instant, JobId } from "../ids.ts";
 import type { ArtifactRef } from "../manifest.ts";
 import { digestOf } from "../sha256.ts";
 import { deployKey } from "./deploy-key.ts";
 import {
   artifactKey,
   type DeployedComponent,
+  type LastFailure,
   type Seen,
   type SeenComponent,
   type Wanted,
   type WantedComponent,
 } from "./install-state.ts";
+import { type InstallPlan, planInstall, type Step } from "./plan-install.ts";
 
 export const named = (name: string): ComponentName => ComponentName.parse(name);
 export const now = Instant.parse(1_000_000_000);
+export const job = JobId.parse("jabcdefghijklmnop");
 export const runner = ref("exclave/runner", "runner-1");
 
 export function ref(repository: string, content: string): ArtifactRef {
@@ -89,4 +93,38 @@ export function deployedAs(
     outputsDigest: digestOf(outputs),
   };
   return artifact ? { ...trace, artifact } : trace;
+}
+
+export function plan(
+  components: WantedComponent[],
+  state: SeenSketch = {},
+  changes: { now?: Instant } = {},
+): InstallPlan {
+  return planInstall({ wanted: wanted(components), seen: seen(state), now, ...changes });
+}
+
+export function kinds(steps: readonly Step[]): string[] {
+  return steps.map((step) => (step.kind === "sync" ? "sync" : `${step.kind} ${step.component}`));
+}
+
+export function materialsOf(step: Step | undefined): string[] {
+  assert.equal(step?.kind, "sync");
+  return step.kind === "sync" ? step.materials.map(({ name }) => name) : [];
+}
+
+export function planOf(want: WantedComponent) {
+  const key = deployKey(want, new Map());
+  return {
+    deployKey: key,
+    digest: digestOf("plan"),
+    risk: "change",
+    summary: "1 to add",
+    at: now,
+  } as const;
+}
+
+export function failed(want: WantedComponent, changes: Partial<LastFailure> = {}): LastFailure {
+  const key = deployKey(want, new Map());
+  const failure = { operation: "apply", code: "tool", message: "exit 1", attempts: 1 } as const;
+  return { ...failure, deployKey: key, at: now, ...changes };
 }

@@ -5,9 +5,9 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as fc from "fast-check";
 import type { FailureCode } from "../failure.ts";
-import { type ComponentName, type Digest, Instant, JobId } from "../ids.ts";
+import { type ComponentName, type Digest, Instant } from "../ids.ts";
 import { digestOf } from "../sha256.ts";
-import { component, named, now, runner, seen, wanted } from "./install.testing.ts";
+import { component, job, named, now, runner, seen, wanted } from "./install.testing.ts";
 import {
   type ArtifactKey,
   artifactKey,
@@ -18,9 +18,9 @@ import {
   type WantedComponent,
 } from "./install-state.ts";
 import { type ComponentStep, type InstallPlan, planInstall, type Step } from "./plan-install.ts";
+import { ATTEMPTS_MAX } from "./retry.ts";
 
 const NAMES = ["a", "b", "c", "d", "e", "f"] as const;
-const job = JobId.parse("jabcdefghijklmnop");
 
 describe("for any install", () => {
   test("carrying out plans brings it to what is wanted, and then there is nothing left to do", () => {
@@ -54,6 +54,21 @@ describe("for any install", () => {
           (name) => !names(after.components).includes(name),
         );
         assert.ok(left.every((name) => holds.some((hold) => hold.component === name)));
+      }),
+    );
+  });
+
+  test("what fails for a while is only late", () => {
+    fc.assert(
+      fc.property(anyWish(), anyTrouble(), fc.infiniteStream(fc.nat(5)), (wish, trouble, dice) => {
+        const world = createTestWorld(dice, trouble);
+
+        const plan = world.settle(wanted(wish.components));
+        assert.deepEqual(plan, { steps: [], holds: [] });
+        assert.deepEqual(world.deployedNames(), names(wish.components));
+
+        world.settle(wanted([], { mode: "destroyed" }));
+        assert.deepEqual(world.deployedNames(), []);
       }),
     );
   });
@@ -127,14 +142,34 @@ function anyWish(): fc.Arbitrary<Wish> {
   });
 }
 
-function anyFailures(): fc.Arbitrary<Map<string, FailureCode>> {
+/** How often jobs of a component fail before they work. */
+interface Trouble {
+  readonly code: FailureCode;
+  times: number;
+}
+
+/** Things that pass: fewer failures in a row than it takes to give up. */
+function anyTrouble(): fc.Arbitrary<Map<string, Trouble>> {
+  const code = fc.constantFrom<FailureCode>("unavailable", "tool", "lost", "timeout");
+  const trouble = fc.record({ code, times: fc.nat(ATTEMPTS_MAX - 1) });
+  return fc
+    .array(fc.tuple(fc.constantFrom(...NAMES), trouble), { maxLength: 4 })
+    .map((pairs) => new Map(pairs));
+}
+
+function anyFailures(): fc.Arbitrary<Map<string, Trouble>> {
   const code = fc.constantFrom<FailureCode>("plugin", "policy", "unavailable", "tool");
   return fc
     .uniqueArray(fc.tuple(fc.constantFrom(...NAMES), code), {
       selector: ([name]) => name,
       maxLength: 2,
     })
-    .map((pairs) => new Map(pairs));
+    .map((pairs) => {
+      const forever = pairs.map(
+        ([name, reason]) => [name, { code: reason, times: Number.POSITIVE_INFINITY }] as const,
+      );
+      return new Map<string, Trouble>(forever);
+    });
 }
 
 interface Running {
@@ -142,7 +177,7 @@ interface Running {
 }
 
 /** Jobs take a while and end in any order; the clock moves on when nothing else can. */
-function createTestWorld(dice: Iterator<number>, failures = new Map<string, FailureCode>()) {
+function createTestWorld(dice: Iterator<number>, failures = new Map<string, Trouble>()) {
   const synced = new Set<ArtifactKey>([artifactKey(runner)]);
   const components = new Map<ComponentName, SeenComponent>();
   const running: Running[] = [];
@@ -247,8 +282,8 @@ function createTestWorld(dice: Iterator<number>, failures = new Map<string, Fail
       return;
     }
     running.splice(index, 1);
-    const code = ended.step.kind === "destroy" ? undefined : failures.get(ended.step.component);
-    if (code) fail(ended.step, code);
+    const trouble = failures.get(ended.step.component);
+    if (trouble && trouble.times-- > 0) fail(ended.step, trouble.code);
     else succeed(ended.step);
   }
 

@@ -1,29 +1,24 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { Instant, JobId } from "../ids.ts";
+import { Instant } from "../ids.ts";
 import { digestOf } from "../sha256.ts";
-import { deployKey } from "./deploy-key.ts";
 import {
   component,
   deployedAs,
-  named,
+  failed,
+  job,
+  kinds,
+  materialsOf,
   now,
+  plan,
+  planOf,
   ref,
-  type SeenSketch,
   seen,
   syncedFor,
   wanted,
 } from "./install.testing.ts";
-import {
-  artifactKey,
-  type LastFailure,
-  type SeenComponent,
-  type WantedComponent,
-} from "./install-state.ts";
-import { type InstallPlan, planInstall, type Step } from "./plan-install.ts";
-
-const job = JobId.parse("jabcdefghijklmnop");
-const later = (ms: number) => Instant.parse(now + ms);
+import { artifactKey } from "./install-state.ts";
+import { planInstall } from "./plan-install.ts";
 
 describe("the plan for an install", () => {
   test("brings what is missing first, all of it in one sync", () => {
@@ -218,204 +213,6 @@ describe("the plan for an install", () => {
   });
 });
 
-describe("after a failure, the plan", () => {
-  const db = component("db");
-  const api = component("api", { needs: ["db"] });
-  const docs = component("docs");
-  const synced = syncedFor(db, api, docs);
-
-  test("waits, then tries again, when trying again can help", () => {
-    const lastFailure = failed(db, { code: "unavailable", message: "no route", attempts: 3 });
-    const components = { db: { lastFailure } };
-
-    const early = plan([db], { synced, components });
-    const due = plan([db], { synced, components }, { now: later(8_000) });
-
-    assert.deepEqual(early.steps, []);
-    assert.deepEqual(early.holds, [
-      {
-        component: "db",
-        because: "apply failed (unavailable): no route",
-        endsWhen: `it is tried again at ${new Date(now + 8_000).toISOString()}`,
-        until: now + 8_000,
-      },
-    ]);
-    assert.deepEqual(kinds(due.steps), ["apply db"]);
-  });
-
-  test("holds when trying again cannot help, until what is deployed changes", () => {
-    const components = { db: { lastFailure: failed(db, { code: "plugin" }) } };
-    const fixed = component("db", { version: "2" });
-
-    const held = plan([db], { synced, components }, { now: later(3_600_000) });
-    const changed = plan([fixed], { synced: syncedFor(fixed), components });
-
-    assert.match(held.holds[0]?.because ?? "", /apply failed \(plugin\): exit 1; trying the same/);
-    assert.match(held.holds[0]?.endsWhen ?? "", /exclave install deploy acme/);
-    assert.deepEqual(held.steps, []);
-    assert.deepEqual(kinds(changed.steps), ["apply db"]);
-  });
-
-  test("blocks what depends on it and nobody else, with the reason", () => {
-    const components = { db: { lastFailure: failed(db, { code: "plugin" }) } };
-
-    const { steps, holds } = plan([db, api, docs], { synced, components });
-
-    assert.deepEqual(kinds(steps), ["apply docs"]);
-    assert.deepEqual(holds.at(-1), {
-      component: "api",
-      because: "it needs db, whose apply failed (plugin): exit 1",
-      endsWhen: "db is deployed",
-    });
-  });
-
-  test("holds a sync that cannot help, until other things are wanted", () => {
-    const first = plan([db]).steps[0];
-    const key = first?.kind === "sync" ? first.key : undefined;
-    const syncFailure = { code: "disk_full", message: "no room", at: now, attempts: 1 } as const;
-    const state: SeenSketch = { syncFailure: key ? { ...syncFailure, key } : syncFailure };
-
-    assert.deepEqual(plan([db], state).steps, []);
-    assert.match(
-      plan([db], state).holds[0]?.because ?? "",
-      /the sync failed \(disk_full\): no room/,
-    );
-    assert.deepEqual(kinds(plan([db, docs], state).steps), ["sync"]);
-  });
-
-  test("tries a sync again when its time has come", () => {
-    const syncFailure = { code: "unavailable", message: "no route", at: now, attempts: 1 } as const;
-
-    assert.equal(plan([db], { syncFailure }).holds[0]?.until, now + 2_000);
-    assert.deepEqual(kinds(plan([db], { syncFailure }, { now: later(2_000) }).steps), ["sync"]);
-  });
-});
-
-describe("for what is no longer wanted, the plan", () => {
-  const db = component("db");
-  const api = component("api", { needs: ["db"] });
-  const synced = syncedFor(db, api);
-  const both: Record<string, SeenComponent> = {
-    db: { deployed: deployedAs(db) },
-    api: { deployed: deployedAs(api) },
-  };
-
-  test("destroys nothing without a wish, and says how to wish it", () => {
-    const { steps, holds } = plan([db], { synced, components: both });
-
-    assert.deepEqual(steps, []);
-    assert.deepEqual(holds, [
-      {
-        component: "api",
-        because: "it is deployed and no longer wanted, and nobody said that it may be destroyed",
-        endsWhen: "`exclave install deploy acme --allow-destroy api` says so",
-      },
-    ]);
-  });
-
-  test("destroys in reverse order once it is wished", () => {
-    const allowDestroy = new Set([named("api"), named("db")]);
-    const request = wanted([], { allowDestroy });
-
-    const first = planInstall({ wanted: request, seen: seen({ synced, components: both }), now });
-    const rest = seen({ synced, components: { db: both["db"] ?? {} } });
-
-    assert.deepEqual(kinds(first.steps), ["destroy api"]);
-    assert.deepEqual(first.holds, [
-      { component: "db", because: "api is still deployed on it", endsWhen: "api is destroyed" },
-    ]);
-    assert.deepEqual(kinds(planInstall({ wanted: request, seen: rest, now }).steps), [
-      "destroy db",
-    ]);
-  });
-
-  test("keeps what a wanted component depends on, whatever was wished", () => {
-    const request = wanted([api], { allowDestroy: new Set([named("db")]) });
-
-    const { steps, holds } = planInstall({
-      wanted: request,
-      seen: seen({ synced, components: both }),
-      now,
-    });
-
-    assert.deepEqual(steps, []);
-    assert.equal(holds.find(({ component: name }) => name === "db")?.because, "api depends on it");
-  });
-
-  test("lets go of what was needed once its user is deployed without it", () => {
-    const free = component("api", { version: "2" });
-    const request = wanted([free], { allowDestroy: new Set([named("db")]) });
-    const state = { synced: new Set([...synced, ...syncedFor(free)]), components: both };
-
-    const first = planInstall({ wanted: request, seen: seen(state), now });
-    const components = { ...both, api: { deployed: deployedAs(free) } };
-    const second = planInstall({ wanted: request, seen: seen({ ...state, components }), now });
-
-    assert.deepEqual(kinds(first.steps), ["apply api"]);
-    assert.equal(first.holds[0]?.endsWhen, "api is deployed without it");
-    assert.deepEqual(kinds(second.steps), ["destroy db"]);
-  });
-
-  test("does not wait for a redeploy that a dropped dependsOn alone will never cause", () => {
-    const free = component("api");
-    const request = wanted([free], { allowDestroy: new Set([named("db")]) });
-
-    const { steps } = planInstall({
-      wanted: request,
-      seen: seen({ synced, components: both }),
-      now,
-    });
-
-    assert.deepEqual(kinds(steps), ["destroy db"]);
-  });
-
-  test("takes everything down when the install is to go, what never finished included", () => {
-    const components = { db: { attempted: deployedAs(db) }, api: both["api"] ?? {} };
-    const request = wanted([db, api], { mode: "destroyed" });
-
-    const { steps } = planInstall({ wanted: request, seen: seen({ synced, components }), now });
-    const last = planInstall({
-      wanted: request,
-      seen: seen({ synced, components: { db: components.db } }),
-      now,
-    });
-
-    assert.deepEqual(kinds(steps), ["destroy api"]);
-    assert.deepEqual(kinds(last.steps), ["destroy db"]);
-    assert.deepEqual(planInstall({ wanted: request, seen: seen({ synced }), now }), {
-      steps: [],
-      holds: [],
-    });
-  });
-
-  test("destroys a component of another type before it deploys the new one, if that was wished", () => {
-    const service = component("api", { type: "service" });
-    const state = {
-      synced: new Set([...synced, ...syncedFor(service)]),
-      components: { api: both["api"] ?? {} },
-    };
-    const request = wanted([service], { allowDestroy: new Set([named("api")]) });
-
-    const { steps } = planInstall({ wanted: request, seen: seen(state), now });
-
-    assert.deepEqual(kinds(steps), ["destroy api"]);
-    assert.equal(steps[0]?.kind === "destroy" && steps[0].type, "command");
-    const held = plan([service], state);
-    assert.match(held.holds[0]?.because ?? "", /its type changed from command to service/);
-    assert.deepEqual(held.steps, []);
-  });
-
-  test("brings the plugin back that a destroy needs", () => {
-    const components = { api: both["api"] ?? {} };
-    const request = wanted([], { mode: "destroyed" });
-
-    const { steps, holds } = planInstall({ wanted: request, seen: seen({ components }), now });
-
-    assert.deepEqual(materialsOf(steps[0]), ["plugin command", "api"]);
-    assert.equal(holds[0]?.endsWhen, "the sync has brought it");
-  });
-});
-
 describe("without its agent, the plan", () => {
   test("piles nothing up and says since when", () => {
     const agent = { status: "offline", since: Instant.parse(0) } as const;
@@ -448,37 +245,3 @@ describe("without its agent, the plan", () => {
     assert.deepEqual(plan([], { agent }), { steps: [], holds: [] });
   });
 });
-
-function plan(
-  components: WantedComponent[],
-  state: SeenSketch = {},
-  changes: { now?: Instant } = {},
-): InstallPlan {
-  return planInstall({ wanted: wanted(components), seen: seen(state), now, ...changes });
-}
-
-function kinds(steps: readonly Step[]): string[] {
-  return steps.map((step) => (step.kind === "sync" ? "sync" : `${step.kind} ${step.component}`));
-}
-
-function materialsOf(step: Step | undefined): string[] {
-  assert.equal(step?.kind, "sync");
-  return step.kind === "sync" ? step.materials.map(({ name }) => name) : [];
-}
-
-function planOf(want: WantedComponent) {
-  const key = deployKey(want, new Map());
-  return {
-    deployKey: key,
-    digest: digestOf("plan"),
-    risk: "change",
-    summary: "1 to add",
-    at: now,
-  } as const;
-}
-
-function failed(want: WantedComponent, changes: Partial<LastFailure> = {}): LastFailure {
-  const key = deployKey(want, new Map());
-  const failure = { operation: "apply", code: "tool", message: "exit 1", attempts: 1 } as const;
-  return { ...failure, deployKey: key, at: now, ...changes };
-}

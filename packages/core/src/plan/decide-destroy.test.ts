@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import {
+  component,
+  deployedAs,
+  kinds,
+  materialsOf,
+  named,
+  now,
+  plan,
+  seen,
+  syncedFor,
+  wanted,
+} from "./install.testing.ts";
+import { type SeenComponent } from "./install-state.ts";
+import { planInstall } from "./plan-install.ts";
+
+describe("for what is no longer wanted, the plan", () => {
+  const db = component("db");
+  const api = component("api", { needs: ["db"] });
+  const synced = syncedFor(db, api);
+  const both: Record<string, SeenComponent> = {
+    db: { deployed: deployedAs(db) },
+    api: { deployed: deployedAs(api) },
+  };
+
+  test("destroys nothing without a wish, and says how to wish it", () => {
+    const { steps, holds } = plan([db], { synced, components: both });
+
+    assert.deepEqual(steps, []);
+    assert.deepEqual(holds, [
+      {
+        component: "api",
+        because: "it is deployed and no longer wanted, and nobody said that it may be destroyed",
+        endsWhen: "`exclave install deploy acme --allow-destroy api` says so",
+      },
+    ]);
+  });
+
+  test("destroys in reverse order once it is wished", () => {
+    const allowDestroy = new Set([named("api"), named("db")]);
+    const request = wanted([], { allowDestroy });
+
+    const first = planInstall({ wanted: request, seen: seen({ synced, components: both }), now });
+    const rest = seen({ synced, components: { db: both["db"] ?? {} } });
+
+    assert.deepEqual(kinds(first.steps), ["destroy api"]);
+    assert.deepEqual(first.holds, [
+      { component: "db", because: "api is still deployed on it", endsWhen: "api is destroyed" },
+    ]);
+    assert.deepEqual(kinds(planInstall({ wanted: request, seen: rest, now }).steps), [
+      "destroy db",
+    ]);
+  });
+
+  test("keeps what a wanted component depends on, whatever was wished", () => {
+    const request = wanted([api], { allowDestroy: new Set([named("db")]) });
+
+    const { steps, holds } = planInstall({
+      wanted: request,
+      seen: seen({ synced, components: both }),
+      now,
+    });
+
+    assert.deepEqual(steps, []);
+    assert.equal(holds.find(({ component: name }) => name === "db")?.because, "api depends on it");
+  });
+
+  test("lets go of what was needed once its user is deployed without it", () => {
+    const free = component("api", { version: "2" });
+    const request = wanted([free], { allowDestroy: new Set([named("db")]) });
+    const state = { synced: new Set([...synced, ...syncedFor(free)]), components: both };
+
+    const first = planInstall({ wanted: request, seen: seen(state), now });
+    const components = { ...both, api: { deployed: deployedAs(free) } };
+    const second = planInstall({ wanted: request, seen: seen({ ...state, components }), now });
+
+    assert.deepEqual(kinds(first.steps), ["apply api"]);
+    assert.equal(first.holds[0]?.endsWhen, "api is deployed without it");
+    assert.deepEqual(kinds(second.steps), ["destroy db"]);
+  });
+
+  test("does not wait for a redeploy that a dropped dependsOn alone will never cause", () => {
+    const free = component("api");
+    const request = wanted([free], { allowDestroy: new Set([named("db")]) });
+
+    const { steps } = planInstall({
+      wanted: request,
+      seen: seen({ synced, components: both }),
+      now,
+    });
+
+    assert.deepEqual(kinds(steps), ["destroy db"]);
+  });
+
+  test("takes everything down when the install is to go, what never finished included", () => {
+    const components = { db: { attempted: deployedAs(db) }, api: both["api"] ?? {} };
+    const request = wanted([db, api], { mode: "destroyed" });
+
+    const { steps } = planInstall({ wanted: request, seen: seen({ synced, components }), now });
+    const last = planInstall({
+      wanted: request,
+      seen: seen({ synced, components: { db: components.db } }),
+      now,
+    });
+
+    assert.deepEqual(kinds(steps), ["destroy api"]);
+    assert.deepEqual(kinds(last.steps), ["destroy db"]);
+    assert.deepEqual(planInstall({ wanted: request, seen: seen({ synced }), now }), {
+      steps: [],
+      holds: [],
+    });
+  });
+
+  test("destroys a component of another type before it deploys the new one, if that was wished", () => {
+    const service = component("api", { type: "service" });
+    const state = {
+      synced: new Set([...synced, ...syncedFor(service)]),
+      components: { api: both["api"] ?? {} },
+    };
+    const request = wanted([service], { allowDestroy: new Set([named("api")]) });
+
+    const { steps } = planInstall({ wanted: request, seen: seen(state), now });
+
+    assert.deepEqual(kinds(steps), ["destroy api"]);
+    assert.equal(steps[0]?.kind === "destroy" && steps[0].type, "command");
+    const held = plan([service], state);
+    assert.match(held.holds[0]?.because ?? "", /its type changed from command to service/);
+    assert.deepEqual(held.steps, []);
+  });
+
+  test("brings the plugin back that a destroy needs", () => {
+    const components = { api: both["api"] ?? {} };
+    const request = wanted([], { mode: "destroyed" });
+
+    const { steps, holds } = planInstall({ wanted: request, seen: seen({ components }), now });
+
+    assert.deepEqual(materialsOf(steps[0]), ["plugin command", "api"]);
+    assert.equal(holds[0]?.endsWhen, "the sync has brought it");
+  });
+});
