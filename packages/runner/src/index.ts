@@ -1,0 +1,5 @@
+export * from "./assemble.ts";
+export * from "./line-writer.ts";
+export * from "./load-plugin.ts";
+export * from "./plan-store.ts";
+export * from "./run-job.ts";

@@ -1,0 +1,169 @@
+import assert from "node:assert/strict";
+import { chmod, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import type { JobDocument } from "@exclave/core";
+import { createJobFixture, serveSource } from "./testing/job-fixture.ts";
+
+const EXAMPLE = fileURLToPath(new URL("../../../examples/plugin-in-shell/", import.meta.url));
+
+async function program(t: TestContext, script: string) {
+  const fixture = await createJobFixture(t);
+  const operations = ["build", "plan", "apply", "status"].map((name) => [
+    name,
+    { effect: "idempotent" },
+  ]);
+  await fixture.addPluginFile(
+    "plugin.json",
+    JSON.stringify({
+      version: 1,
+      type: "sample",
+      run: ["./plugin.sh"],
+      operations: Object.fromEntries(operations),
+      configSchema: {},
+      outputs: "open",
+    }),
+  );
+  const path = join(fixture.directory, "plugin/plugin.sh");
+  await writeFile(path, `#!/bin/sh\n${script}\n`);
+  await chmod(path, 0o755);
+  return fixture;
+}
+
+test("the plugin in shell goes all the way: build, apply, status, destroy", async (t) => {
+  const fixture = await createJobFixture(t);
+  await fixture.copyPlugin(join(EXAMPLE, "plugin"));
+  const notice = await readFile(join(EXAMPLE, "notice/notice.txt"), "utf8");
+  const config = { title: 'Welcome to "acme" & co', owner: "Ada|Bob" };
+
+  const built = await fixture.run({
+    operation: "build",
+    source: await serveSource(t, { "notice.txt": notice }),
+    pushTo: { url: fixture.registryUrl, repository: "apps/notices/welcome" },
+  });
+  const artifact = built.lines.find((line) => line.type === "artifact");
+  assert.ok(artifact);
+  const job = (operation: JobDocument["operation"]) => fixture.run({ operation, artifact, config });
+
+  assert.equal((await job("status")).result.health, "missing");
+  const applied = await job("apply");
+  const outputs = applied.lines.filter((line) => line.type === "output");
+  assert.deepEqual(
+    outputs.map(({ name }) => name),
+    ["path", "lines"],
+  );
+  const path = String(outputs[0]?.value);
+  assert.equal(
+    await readFile(path, "utf8"),
+    'Welcome to "acme" & co\n\nThis machine belongs to Ada|Bob.\n',
+  );
+  assert.equal((await job("status")).result.health, "healthy");
+  await writeFile(path, "scribbled over");
+  assert.deepEqual((await job("status")).result, {
+    type: "result",
+    ok: true,
+    health: "degraded",
+    because: "somebody changed the message",
+  });
+  await job("destroy");
+  assert.equal((await job("status")).result.health, "missing");
+});
+
+test("the plugin in shell says what is wrong with a source", async (t) => {
+  const fixture = await createJobFixture(t);
+  await fixture.copyPlugin(join(EXAMPLE, "plugin"));
+
+  const { result } = await fixture.run({
+    operation: "build",
+    source: await serveSource(t, { "other.txt": "" }),
+  });
+
+  assert.deepEqual(result.failure, { code: "invalid", message: "the source has no notice.txt" });
+});
+
+test("a program that fails without a word is the plugin's failure", async (t) => {
+  const fixture = await program(t, "echo trying; exit 4");
+
+  const { result, lines } = await fixture.run({});
+
+  assert.deepEqual(lines[0], { type: "log", level: "info", message: "trying" });
+  assert.deepEqual(result.failure, {
+    code: "plugin",
+    message: "the plugin sample exited with 4 during apply",
+  });
+});
+
+test("a good word before a bad exit does not count", async (t) => {
+  const fixture = await program(t, `echo '{"type":"result","ok":true}'; exit 1`);
+
+  assert.equal((await fixture.run({})).result.failure?.code, "plugin");
+});
+
+test("a good exit needs no word, and only one result leaves the job", async (t) => {
+  const quiet = await program(t, "exit 0");
+  const chatty = await program(
+    t,
+    `echo '{"type":"result","ok":true}'; echo '{"type":"result","ok":false}'`,
+  );
+
+  assert.deepEqual((await quiet.run({})).result, { type: "result", ok: true });
+  const { lines, result } = await chatty.run({});
+  assert.equal(result.ok, true);
+  assert.equal(lines.filter(({ type }) => type === "result").length, 1);
+});
+
+test("lines that are not of the contract are shown as text", async (t) => {
+  const fixture = await program(t, `echo '{"type":"output"}'; echo '{"type":'; echo '{"a":1}'`);
+
+  const { lines } = await fixture.run({});
+
+  assert.deepEqual(
+    lines.map((line) => line.type === "log" && line.message),
+    ['{"type":"output"}', '{"type":', '{"a":1}', false],
+  );
+});
+
+test("a program's plan is hashed and kept by the runner, and comes back to its apply", async (t) => {
+  const fixture = await program(
+    t,
+    `case "$EXCLAVE_OPERATION" in
+      plan) printf 'do it' > "$EXCLAVE_WORK_DIR/plan"
+            echo '{"type":"result","ok":true,"plan":{"risk":"replace","summary":"1 to replace"}}' ;;
+      apply) cat "$(cat "$EXCLAVE_PARAMETERS_DIR/planFile")" ;;
+    esac`,
+  );
+
+  const { result } = await fixture.run({ operation: "plan" });
+  const applied = await fixture.run({ parameters: { plan: result.plan?.digest } });
+
+  assert.equal(result.plan?.risk, "replace");
+  assert.deepEqual(applied.lines[0], { type: "log", level: "info", message: "do it" });
+});
+
+test("a build that leaves nothing, and a program that is not there, are named", async (t) => {
+  const empty = await program(t, "exit 0");
+  const missing = await createJobFixture(t);
+  await missing.addPluginFile(
+    "plugin.json",
+    JSON.stringify({
+      version: 1,
+      type: "sample",
+      run: ["./gone.sh"],
+      operations: { apply: { effect: "idempotent" } },
+      configSchema: {},
+      outputs: {},
+    }),
+  );
+
+  const build = await empty.run({ operation: "build" });
+  const apply = await missing.run({});
+  const unknown = await missing.run({ operation: "destroy" });
+
+  assert.match(build.result.failure?.message ?? "", /left nothing in \$EXCLAVE_WORK_DIR\/build/);
+  assert.match(
+    apply.result.failure?.message ?? "",
+    /cannot run .\/gone.sh of the plugin sample: ENOENT/,
+  );
+  assert.match(unknown.result.failure?.message ?? "", /has no destroy; it offers apply/);
+});

@@ -1,0 +1,169 @@
+// Runs a plugin that is a program in any language. It is told where things are by its environment,
+// reads job.json or the small files made from it, and speaks in JSON lines; anything else it prints
+// is log text. docs/specs/plugin-v1.md is the contract from its author's side.
+
+import { spawn } from "node:child_process";
+import { mkdir, stat, writeFile } from "node:fs/promises";
+import { isAbsolute, join } from "node:path";
+import { createInterface } from "node:readline";
+import { Failure, type JobLine, parseJobLine, ResultLine, Risk } from "@exclave/core";
+import type { ProgramPlugin } from "@exclave/plugin-sdk";
+import { z } from "zod";
+
+export interface ProgramOptions {
+  readonly plugin: ProgramPlugin;
+  /** Where plugin.json lies; the program is found from here. */
+  readonly directory: string;
+  readonly operation: string;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly parameters: Readonly<Record<string, unknown>>;
+  readonly jobDirectory: string;
+  readonly stateDirectory: string;
+  readonly runDirectory: string;
+  readonly workDirectory: string;
+  readonly files: string;
+  readonly layout?: string;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+  readonly forwardStop: boolean;
+  readonly write: (line: JobLine) => void;
+}
+
+/** As ResultLine, but a program need not hash its plan: the runner does. */
+const ProgramResult = ResultLine.omit({ plan: true }).extend({
+  plan: z.object({ risk: Risk, summary: z.string() }).optional(),
+});
+export type ProgramResult = z.infer<typeof ProgramResult>;
+
+/** What the program leaves behind in its work directory, beside what it says. */
+export const BUILD_DIRECTORY = "build";
+export const PLAN_FILE = "plan";
+
+export async function runProgramPlugin(options: ProgramOptions): Promise<ProgramResult> {
+  const { plugin, operation, directory, workDirectory, write } = options;
+  if (!(operation in plugin.operations)) {
+    const offered = Object.keys(plugin.operations).join(", ");
+    throw new Failure(
+      "invalid",
+      `the plugin ${plugin.type} has no ${operation}; it offers ${offered}`,
+    );
+  }
+  const configDirectory = await writeValues(join(workDirectory, ".config"), options.config);
+  const parametersDirectory = await writeValues(
+    join(workDirectory, ".parameters"),
+    options.parameters,
+  );
+
+  const [program = "", ...args] = plugin.run;
+  const path = isAbsolute(program) || !program.includes("/") ? program : join(directory, program);
+  const child = spawn(path, args, {
+    cwd: workDirectory,
+    env: {
+      ...options.environment,
+      EXCLAVE_JOB_DIR: options.jobDirectory,
+      EXCLAVE_STATE_DIR: options.stateDirectory,
+      EXCLAVE_RUN_DIR: options.runDirectory,
+      EXCLAVE_OPERATION: operation,
+      EXCLAVE_PLUGIN_DIR: directory,
+      EXCLAVE_FILES: options.files,
+      ...(options.layout !== undefined && { EXCLAVE_LAYOUT: options.layout }),
+      EXCLAVE_WORK_DIR: workDirectory,
+      EXCLAVE_CONFIG_DIR: configDirectory,
+      EXCLAVE_PARAMETERS_DIR: parametersDirectory,
+    },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const stop = () => {
+    if (options.forwardStop) child.kill("SIGTERM");
+  };
+  options.signal.addEventListener("abort", stop, { once: true });
+  if (options.signal.aborted) stop();
+
+  let result: ProgramResult | undefined;
+  const readOutput = async () => {
+    for await (const text of createInterface({ input: child.stdout })) {
+      const line = readLine(text);
+      if (line.type !== "result") write(line);
+      else if (result)
+        write({ type: "log", level: "warn", message: "a second result was ignored" });
+      else result = line;
+    }
+  };
+  const readErrors = async () => {
+    for await (const message of createInterface({ input: child.stderr })) {
+      write({ type: "log", level: "info", message });
+    }
+  };
+  try {
+    const ended = new Promise<{ code: number | null; signal: string | null }>((resolve, reject) => {
+      child.on("error", reject);
+      child.on("close", (code, signal) => resolve({ code, signal }));
+    });
+    const [{ code, signal }] = await Promise.all([ended, readOutput(), readErrors()]);
+    return judge(plugin, operation, result, code, signal);
+  } catch (cause) {
+    if (cause instanceof Failure) throw cause;
+    const reason = (cause as NodeJS.ErrnoException).code ?? String(cause);
+    throw new Failure("plugin", `cannot run ${program} of the plugin ${plugin.type}: ${reason}`, {
+      cause,
+    });
+  } finally {
+    options.signal.removeEventListener("abort", stop);
+  }
+}
+
+function readLine(text: string): Exclude<JobLine, ResultLine> | ProgramResult {
+  if (text.startsWith("{")) {
+    try {
+      const result = ProgramResult.safeParse(JSON.parse(text));
+      if (result.success) return result.data;
+    } catch {
+      return { type: "log", level: "info", message: text };
+    }
+    const line = parseJobLine(text);
+    if (line && line.type !== "result") return line;
+  }
+  return { type: "log", level: "info", message: text };
+}
+
+/** The exit code has the last word: a program that says it did well and then fails did not. */
+function judge(
+  plugin: ProgramPlugin,
+  operation: string,
+  result: ProgramResult | undefined,
+  code: number | null,
+  signal: string | null,
+): ProgramResult {
+  if (code !== 0 && (!result || result.ok)) {
+    const how = signal ? `was ended by ${signal}` : `exited with ${code}`;
+    throw new Failure("plugin", `the plugin ${plugin.type} ${how} during ${operation}`);
+  }
+  if (result) return result;
+  const healthy = { health: "healthy", because: "the plugin's status ended well" } as const;
+  return { type: "result", ok: true, ...(operation === "status" && healthy) };
+}
+
+/**
+ * One file per key, so that a shell script needs no JSON parser: text as it is, everything else as
+ * JSON. Keys that would not make a plain file name are in job.json only.
+ */
+async function writeValues(
+  directory: string,
+  values: Readonly<Record<string, unknown>>,
+): Promise<string> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  for (const [key, value] of Object.entries(values)) {
+    if (value === undefined || !/^[A-Za-z0-9_][A-Za-z0-9_.-]*$/.test(key)) continue;
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    await writeFile(join(directory, key), text, { mode: 0o600 });
+  }
+  return directory;
+}
+
+/** What the program built: a directory it leaves in its work directory. */
+export async function builtDirectory(workDirectory: string): Promise<string> {
+  const directory = join(workDirectory, BUILD_DIRECTORY);
+  const found = await stat(directory).catch(() => undefined);
+  if (found?.isDirectory()) return directory;
+  throw new Failure("plugin", `the build left nothing in $EXCLAVE_WORK_DIR/${BUILD_DIRECTORY}`);
+}

@@ -1,0 +1,54 @@
+// Which images there are, the runner first, and what goes into each on top of it.
+
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { PluginDescriptor } from "@exclave/core";
+
+export type ImageKind = "runner" | "plugin" | "sandbox";
+
+export interface Recipe {
+  readonly name: string;
+  readonly kind: ImageKind;
+  readonly repository: string;
+  /** Programs bundled into /exclave, by file name; the value is the source, from the root. */
+  readonly programs: Readonly<Record<string, string>>;
+  readonly descriptor?: PluginDescriptor;
+}
+
+/** Programs a plugin or sandbox starts by itself, beside plugin.mjs. */
+const MORE_PROGRAMS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "plugins/service": { "supervisor.mjs": "plugins/service/src/supervisor.ts" },
+  "sandboxes/local": {
+    "agent.mjs": "packages/agent/src/main.ts",
+    "keeper.mjs": "packages/runtime/src/process/keeper.ts",
+    "registry.mjs": "packages/oci/src/registry-main.ts",
+    "init.mjs": "sandboxes/local/src/init.ts",
+  },
+};
+
+export async function listRecipes(root: string): Promise<Recipe[]> {
+  const runner: Recipe = {
+    name: "runner",
+    kind: "runner",
+    repository: "exclave/runner",
+    programs: { "runner.mjs": "packages/runner/src/main.ts" },
+  };
+  const plugins = await recipesIn(root, "plugins", "plugin");
+  const sandboxes = await recipesIn(root, "sandboxes", "sandbox");
+  return [runner, ...plugins, ...sandboxes];
+}
+
+async function recipesIn(root: string, folder: string, kind: ImageKind): Promise<Recipe[]> {
+  const recipes: Recipe[] = [];
+  for (const name of readdirSync(join(root, folder)).toSorted()) {
+    const entry = `${folder}/${name}/src/plugin.ts`;
+    if (!existsSync(join(root, entry))) continue;
+    const { plugin } = await import(pathToFileURL(join(root, entry)).href);
+    const descriptor = PluginDescriptor.parse(plugin.descriptor);
+    const programs = { "plugin.mjs": entry, ...MORE_PROGRAMS[`${folder}/${name}`] };
+    const repository = `exclave/${folder}/${descriptor.type}`;
+    recipes.push({ name: descriptor.type, kind, repository, programs, descriptor });
+  }
+  return recipes;
+}
