@@ -193,20 +193,22 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   /** In order, and only on the connection it was meant for. */
   function sendLog(name: JobName, offset: number, bytes: number): void {
     const { session } = link;
-    const manifest = state.jobs.get(name)?.record.manifest;
-    if (!manifest) return;
-    const { id: job, attempt } = manifest;
-    logsSent = logsSent.then(async () => {
-      if (link.session !== session) return;
+    const earlier = logsSent;
+    logsSent = readAndSend();
+
+    async function readAndSend(): Promise<void> {
+      await earlier;
+      const manifest = state.jobs.get(name)?.record.manifest;
+      if (!manifest || link.session !== session) return;
+      const { id: job, attempt } = manifest;
       try {
         const chunk = await spool.read(name, offset, bytes);
-        if (link.session === session && chunk.length > 0) {
-          link.sendBytes(encodeLogFrame({ job, attempt, offset, bytes: chunk }));
-        }
+        if (link.session !== session || chunk.length === 0) return;
+        link.sendBytes(encodeLogFrame({ job, attempt, offset, bytes: chunk }));
       } catch (reason) {
         log.warn("a spooled log cannot be read", { job, reason });
       }
-    });
+    }
   }
 
   async function follow({ record }: Extract<AgentEffect, { kind: "follow" }>): Promise<void> {

@@ -1,15 +1,15 @@
 // Images for the process runtime, unpacked from a registry by digest.
 
 import { Digest, Failure } from "@exclave/core";
-import { createRegistryClient, readImage, unpackImage } from "@exclave/oci";
+import { createRegistryClient, unpackImage } from "@exclave/oci";
 import type { ImageSource } from "@exclave/runtime";
 
 export const registryImages: ImageSource = {
   async unpack({ registryUrl, repository, digest, token }, directory) {
     const store = createRegistryClient({ url: registryUrl, token });
     try {
-      const { config } = await readImage(store, repository, digest);
-      await unpackImage(store, repository, Digest.parse(digest), directory);
+      const image = Digest.parse(digest);
+      const { config } = await unpackImage(store, repository, image, directory);
       const { Entrypoint, Cmd, Env, WorkingDir } = config.config;
       return {
         entrypoint: Entrypoint ?? [],

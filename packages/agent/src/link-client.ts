@@ -96,12 +96,11 @@ export function openLink(options: LinkClientOptions): LinkClient {
     socket = opened;
     const watch = watchSilence(() => opened.terminate());
     opened.on("error", (reason) => {
-      const say = failures > 1 ? log.debug : log.warn;
-      say("the link to the server failed", { reason });
+      log[failures > 1 ? "debug" : "warn"]("the link to the server failed", { reason });
     });
-    opened.on("message", (data, isBinary) => {
+    opened.on("message", (data: Buffer, isBinary) => {
       watch.heard();
-      const frame = isBinary ? undefined : readFrame(String(data));
+      const frame = isBinary ? undefined : readFrame(data.toString("utf8"));
       if (!frame) return log.warn("the server sent something that is no frame");
       take(frame, watch);
       onFrame(frame);

@@ -2,11 +2,12 @@
 // launch a crash left open, and what its end leaves behind.
 
 import type { Grant, ServerCommand } from "@exclave/api";
-import { type JobId, type JobName, jobName, type ManifestStep } from "@exclave/core";
+import { type JobId, type JobName, jobName } from "@exclave/core";
 import type { JobRun } from "@exclave/runtime";
 import type { JobRecord } from "../journal/journal.ts";
 import { forgetSchedule, keepSchedule } from "./agent-schedule.ts";
 import type { AgentJob, EndedJob, NotLaunched } from "./agent-state.ts";
+import { isChanging, stepOf } from "./job-record.ts";
 import {
   act,
   journal,
@@ -23,13 +24,6 @@ export const NOTHING_SAID = {
   logSha256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
 } as const;
 const STATUS_STOP_MS = 2_000;
-
-/** The step a job runs: jobs of several steps are refused when they are offered. */
-export function stepOf({ manifest }: JobRecord): ManifestStep {
-  const [step] = manifest.steps;
-  if (!step) throw new TypeError(`${manifest.id} has no step`);
-  return step;
-}
 
 /** Whether the job reads or writes the vendor's registry, for which only the server gives access. */
 export function needsGrant(turn: Turn, record: JobRecord): boolean {
@@ -234,10 +228,6 @@ function isComponentBusy(turn: Turn, { record }: AgentJob): boolean {
     act(turn, { kind: "stop", name: scheduled.running, graceMs: STATUS_STOP_MS });
   }
   return true;
-}
-
-export function isChanging({ manifest }: JobRecord): boolean {
-  return ["plan", "apply", "destroy"].includes(manifest.operation);
 }
 
 function failed(code: NotLaunched["code"], message: string): EndedJob {

@@ -3,7 +3,7 @@
 
 import { type JobName, jobName, type Manifest } from "@exclave/core";
 import type { ScheduleEntry, SeenHealth } from "../journal/journal.ts";
-import { isChanging, stepOf } from "./agent-jobs.ts";
+import { isChanging, stepOf } from "./job-record.ts";
 import { act, dropScheduled, journal, record, setScheduled, type Turn } from "./turn.ts";
 
 /** Statuses leave room for the jobs people wait for. */
