@@ -21,6 +21,7 @@ export * from "./job/job-state.ts";
 export * from "./manifest.ts";
 export * from "./plan/deploy-key.ts";
 export * from "./plan/install-state.ts";
+export * from "./plan/last-failure.ts";
 export * from "./plan/plan-install.ts";
 export * from "./plan/retry.ts";
 export * from "./plugin-descriptor.ts";

@@ -65,7 +65,7 @@ export interface SeenComponent {
     readonly operation: ComponentOperation;
     readonly state: JobStatus;
   };
-  /** The last attempt, if it failed; absent after a success or when somebody asked for a retry. */
+  /** By `recordFailure` and `recordSuccess`; absent once somebody asked for a retry. */
   readonly lastFailure?: LastFailure;
 }
 

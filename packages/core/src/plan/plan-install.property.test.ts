@@ -12,11 +12,11 @@ import {
   type ArtifactKey,
   artifactKey,
   type DeployedComponent,
-  type LastFailure,
   type SeenComponent,
   type Wanted,
   type WantedComponent,
 } from "./install-state.ts";
+import { recordFailure, recordSuccess } from "./last-failure.ts";
 import { type ComponentStep, type InstallPlan, planInstall, type Step } from "./plan-install.ts";
 import { ATTEMPTS_MAX } from "./retry.ts";
 
@@ -142,16 +142,19 @@ function anyWish(): fc.Arbitrary<Wish> {
   });
 }
 
+const HITS = fc.constantFrom("all" as const, "apply" as const);
+
 /** How often jobs of a component fail before they work. */
 interface Trouble {
   readonly code: FailureCode;
+  readonly hits: "all" | "apply";
   times: number;
 }
 
 /** Things that pass: fewer failures in a row than it takes to give up. */
 function anyTrouble(): fc.Arbitrary<Map<string, Trouble>> {
   const code = fc.constantFrom<FailureCode>("unavailable", "tool", "lost", "timeout");
-  const trouble = fc.record({ code, times: fc.nat(ATTEMPTS_MAX - 1) });
+  const trouble = fc.record({ code, hits: HITS, times: fc.nat(ATTEMPTS_MAX - 1) });
   return fc
     .array(fc.tuple(fc.constantFrom(...NAMES), trouble), { maxLength: 4 })
     .map((pairs) => new Map(pairs));
@@ -159,17 +162,10 @@ function anyTrouble(): fc.Arbitrary<Map<string, Trouble>> {
 
 function anyFailures(): fc.Arbitrary<Map<string, Trouble>> {
   const code = fc.constantFrom<FailureCode>("plugin", "policy", "unavailable", "tool");
+  const forever = fc.record({ code, hits: HITS, times: fc.constant(Number.POSITIVE_INFINITY) });
   return fc
-    .uniqueArray(fc.tuple(fc.constantFrom(...NAMES), code), {
-      selector: ([name]) => name,
-      maxLength: 2,
-    })
-    .map((pairs) => {
-      const forever = pairs.map(
-        ([name, reason]) => [name, { code: reason, times: Number.POSITIVE_INFINITY }] as const,
-      );
-      return new Map<string, Trouble>(forever);
-    });
+    .array(fc.tuple(fc.constantFrom(...NAMES), forever), { maxLength: 2 })
+    .map((pairs) => new Map(pairs));
 }
 
 interface Running {
@@ -181,8 +177,10 @@ function createTestWorld(dice: Iterator<number>, failures = new Map<string, Trou
   const synced = new Set<ArtifactKey>([artifactKey(runner)]);
   const components = new Map<ComponentName, SeenComponent>();
   const running: Running[] = [];
+  const used = new Set<Digest>();
   let syncing: Extract<Step, { kind: "sync" }> | undefined;
   let clock: number = now;
+  let plans = 0;
 
   return { settle, seen: look, deployedNames };
 
@@ -255,7 +253,10 @@ function createTestWorld(dice: Iterator<number>, failures = new Map<string, Trou
     for (const need of step.dependsOn) {
       assert.ok(components.get(need)?.deployed, `${step.component} before ${need}`);
     }
-    if (step.plan) assert.equal(there.plan?.digest, step.plan, "applies a plan nobody made");
+    if (!step.plan) return;
+    assert.equal(there.plan?.digest, step.plan, "applies a plan nobody made");
+    assert.ok(!used.has(step.plan), "applies a plan twice");
+    used.add(step.plan);
   }
 
   function refuseBadDestroy({ component: name }: ComponentStep, request: Wanted): void {
@@ -283,17 +284,17 @@ function createTestWorld(dice: Iterator<number>, failures = new Map<string, Trou
     }
     running.splice(index, 1);
     const trouble = failures.get(ended.step.component);
-    if (trouble && trouble.times-- > 0) fail(ended.step, trouble.code);
+    const isHit = trouble && (trouble.hits === "all" || ended.step.kind === "apply");
+    if (isHit && trouble.times-- > 0) fail(ended.step, trouble.code);
     else succeed(ended.step);
   }
 
   function succeed(step: ComponentStep): void {
-    const { deployed, attempted } = components.get(step.component) ?? {};
-    const left = { ...(deployed ? { deployed } : {}), ...(attempted ? { attempted } : {}) };
+    const { activeJob: _, lastFailure, ...left } = components.get(step.component) ?? {};
     switch (step.kind) {
       case "plan": {
         const { deployKey } = step;
-        const digest: Digest = digestOf({ plan: deployKey, clock });
+        const digest: Digest = digestOf({ plan: deployKey, number: plans++ });
         const plan = {
           deployKey,
           digest,
@@ -301,7 +302,12 @@ function createTestWorld(dice: Iterator<number>, failures = new Map<string, Trou
           summary: "",
           at: Instant.parse(clock),
         } as const;
-        components.set(step.component, { ...left, plan });
+        const failure = recordSuccess(lastFailure, "plan");
+        components.set(step.component, {
+          ...left,
+          plan,
+          ...(failure ? { lastFailure: failure } : {}),
+        });
         break;
       }
       case "apply":
@@ -316,10 +322,9 @@ function createTestWorld(dice: Iterator<number>, failures = new Map<string, Trou
   function fail(step: ComponentStep, code: FailureCode): void {
     const { activeJob, lastFailure, ...left } = components.get(step.component) ?? {};
     assert.ok(activeJob, "a job ended that never began");
-    const attempts = lastFailure?.deployKey === step.deployKey ? lastFailure.attempts + 1 : 1;
     const { deployKey, kind: operation } = step;
     const at = Instant.parse(clock);
-    const failure: LastFailure = { operation, deployKey, code, message: "no", at, attempts };
+    const failure = recordFailure(lastFailure, { operation, deployKey, code, message: "no", at });
     components.set(step.component, { ...left, lastFailure: failure });
   }
 }
