@@ -4,6 +4,7 @@
 import { spawn } from "node:child_process";
 import { globSync } from "node:fs";
 import { join } from "node:path";
+import { provideTestTools } from "./test-tools/provide.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -41,6 +42,11 @@ if (files.length === 0) {
   process.exit(2);
 }
 
+const path =
+  suiteName === "e2e"
+    ? await provideTestTools((line) => console.log(line))
+    : (process.env["PATH"] ?? "");
+
 const child = spawn(
   process.execPath,
   [
@@ -56,6 +62,6 @@ const child = spawn(
       : []),
     ...files,
   ],
-  { cwd: ROOT, stdio: "inherit" },
+  { cwd: ROOT, stdio: "inherit", env: { ...process.env, PATH: path } },
 );
 child.on("exit", (code, signal) => process.exit(signal ? 1 : (code ?? 1)));
