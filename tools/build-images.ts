@@ -16,6 +16,7 @@ const startedAt = performance.now();
 const built = await buildImages({
   root,
   directory: resolve(values.out ?? `${root}/dist/images`),
+  nodePath: process.execPath,
   ifNeeded: values["if-needed"],
   log: (line) => console.error(line),
 });

@@ -14,6 +14,7 @@ const SUITES = {
       "{packages,plugins,sandboxes}/*/src/**/*.test.ts",
       "examples/**/*.test.ts",
       "tests/*.test.ts",
+      "tools/**/*.test.ts",
       "tests/simulation/*.test.ts",
     ],
     concurrency: 2,

@@ -25,6 +25,8 @@ export interface BuildImagesOptions {
   readonly root: string;
   /** The OCI layout; images.json lies in it. */
   readonly directory: string;
+  /** The Node that goes into the images. */
+  readonly nodePath: string;
   readonly ifNeeded: boolean;
   readonly log: (line: string) => void;
 }
@@ -37,17 +39,18 @@ const NODE_REPOSITORY = "exclave/node";
 const ENTRYPOINT = ["/exclave/bin/node", "/exclave/runner.mjs"];
 
 export async function buildImages(options: BuildImagesOptions): Promise<ImagesBuild> {
-  const { root, directory, ifNeeded, log } = options;
-  const inputs = digestInputs(root);
+  const { root, directory, nodePath, ifNeeded, log } = options;
+  const inputs = digestInputs(root, nodePath);
   if (ifNeeded && (await lastInputs(directory)) === inputs) return { kind: "up-to-date" };
 
   await mkdir(directory, { recursive: true });
   const scratch = await mkdtemp(join(tmpdir(), "exclave-images-"));
   try {
     const store = createLayoutStore({ directory });
-    const node = await packNodeImage({ store, repository: NODE_REPOSITORY, directory, log });
+    const repository = NODE_REPOSITORY;
+    const node = await packNodeImage({ store, repository, nodePath, directory, log });
     const images: BuiltImage[] = [];
-    let below: ImageRef = { repository: NODE_REPOSITORY, digest: node };
+    let below: ImageRef = { repository, digest: node };
     for (const recipe of await listRecipes(root)) {
       const staged = join(scratch, recipe.kind, recipe.name);
       await bundleAll(root, recipe.programs, staged);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 
 const FOLDERS = ["packages", "plugins", "sandboxes"];
 
-export function digestInputs(root: string): string {
+export function digestInputs(root: string, nodePath: string): string {
   const hash = createHash("sha256");
   for (const path of inputFiles(root)) {
     hash
@@ -15,7 +15,7 @@ export function digestInputs(root: string): string {
       .update("\0");
   }
   // Its bytes would take a good part of a second; size and time tell a replaced binary as well.
-  const node = statSync(process.execPath);
+  const node = statSync(nodePath);
   hash.update(`${process.version} ${process.arch} ${node.size} ${node.mtimeMs}`);
   return hash.digest("hex");
 }

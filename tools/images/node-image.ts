@@ -13,6 +13,7 @@ import { z } from "zod";
 export interface NodeImageOptions {
   readonly store: ContentStore;
   readonly repository: string;
+  readonly nodePath: string;
   /** Where the note is kept that says which image holds which binary. */
   readonly directory: string;
   readonly log: (line: string) => void;
@@ -21,8 +22,8 @@ export interface NodeImageOptions {
 const Note = z.object({ binary: z.string(), digest: Digest });
 
 export async function packNodeImage(options: NodeImageOptions): Promise<Digest> {
-  const { store, repository, directory, log } = options;
-  const binary = await digestFile(process.execPath);
+  const { store, repository, nodePath, directory, log } = options;
+  const binary = await digestFile(nodePath);
   const noteFile = join(directory, "node-image.json");
   const note = await readNote(noteFile);
   if (note?.binary === binary && (await store.headManifest(repository, note.digest))) {
@@ -31,7 +32,7 @@ export async function packNodeImage(options: NodeImageOptions): Promise<Digest> 
 
   log(`packing node ${process.version}, once`);
   // Room for the libraries it is linked to, where an image has to stand without the machine's.
-  const files = [{ path: "exclave/bin/node", from: process.execPath, executable: true }];
+  const files = [{ path: "exclave/bin/node", from: nodePath, executable: true }];
   const { digest } = await packImage({
     store,
     repository,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { appendFile, mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { type TestContext, test } from "node:test";
 import { followLog } from "./follow-log.ts";
 import { instanceFiles } from "./instance.ts";
 
@@ -19,9 +19,10 @@ test("the tail reaches back over a rotation", async (t) => {
   const { directory } = await log(t, "a\nb\n", "c\nd\n");
   const { signal } = new AbortController();
 
-  const lines = await Array.fromAsync(
-    followLog(directory, { tailLines: 3, follow: false, signal }),
-  );
+  const lines: string[] = [];
+  for await (const line of followLog(directory, { tailLines: 3, follow: false, signal })) {
+    lines.push(line);
+  }
 
   assert.deepEqual(lines, ["b", "c", "d"]);
 });
