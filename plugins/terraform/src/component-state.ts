@@ -29,6 +29,8 @@ export interface ComponentState {
   readonly lockFile: string;
   readonly ownerFile: string;
   readonly logFile: string;
+  /** What the apply under way has made so far; see made-resources.ts. */
+  readonly madeFile: string;
 }
 
 export function componentState(directory: string): ComponentState {
@@ -38,6 +40,7 @@ export function componentState(directory: string): ComponentState {
     lockFile: join(directory, ".terraform.tfstate.lock.info"),
     ownerFile: join(directory, "lock-owner.json"),
     logFile: join(directory, "last-run.log"),
+    madeFile: join(directory, "made.jsonl"),
   };
 }
 
@@ -102,7 +105,20 @@ export async function linkTree(from: string, to: string): Promise<void> {
   }
 }
 
-const StateFile = z.object({ serial: z.int(), resources: z.array(z.unknown()).default([]) });
+const StateFile = z.object({
+  serial: z.int(),
+  resources: z
+    .array(
+      z.object({
+        module: z.string().optional(),
+        mode: z.string(),
+        type: z.string(),
+        name: z.string(),
+        instances: z.array(z.object({ index_key: z.union([z.string(), z.number()]).optional() })),
+      }),
+    )
+    .default([]),
+});
 export type StateFacts = z.infer<typeof StateFile>;
 
 /**

@@ -60,7 +60,9 @@ describe("a terraform component", { skip: NO_TOOL }, () => {
     const module = await withResource(t, "a");
     await module.deploy();
 
-    await module.write({ "main.tf": counted("a", module.effectsFile, { input: "other" }) });
+    await module.write({
+      "main.tf": counted("a", module.effectsFile, { input: "other", isReplaced: true }),
+    });
     assert.equal((await module.run("plan")).plan?.risk, "replace");
 
     await module.write({ "main.tf": counted("b", module.effectsFile) });

@@ -17,6 +17,7 @@ import {
   readApplied,
   readState,
 } from "./component-state.ts";
+import { findUnrecorded, forgetMade, noteMade, recordUnrecorded } from "./made-resources.ts";
 import { PlanDocument, summariseDrift, summarisePlan } from "./plan-summary.ts";
 import { withStateLock } from "./state-lock.ts";
 import { findTool, type Tool, ToolName } from "./tool.ts";
@@ -26,7 +27,7 @@ const Config = z.strictObject({
   tool: z
     .enum(["auto", ...ToolName.options])
     .default("auto")
-    .describe("The program that does the work; auto takes tofu, then terraform."),
+    .describe("The program that does the work; auto takes terraform, then tofu."),
   variables: z
     .record(z.string(), z.unknown())
     .default({})
@@ -94,6 +95,7 @@ export const plugin = definePlugin({
       await backUpState(state, new Date());
       await keepApplied(state, { ...applied, isComplete: false });
       await workspace.act("apply", ["-backup=-", file]);
+      await forgetMade(state);
       const outputs = Outputs.parse(await workspace.ask(["output", "-json"]));
       await keepApplied(state, { ...applied, isComplete: true });
       for (const [name, { value, sensitive }] of Object.entries(outputs)) {
@@ -124,10 +126,10 @@ export const plugin = definePlugin({
     const state = componentState(context.stateDirectory);
     const facts = await readState(state);
     const applied = await readApplied(state);
-    if (!facts || !applied) return { health: "missing", because: "it was never applied here" };
-    if (!applied.isComplete) {
+    if (applied?.isComplete === false) {
       return { health: "degraded", because: "the last apply did not finish" };
     }
+    if (!facts || !applied) return { health: "missing", because: "it was never applied here" };
     const tool = await findTool(context, context.config.tool, applied.tool);
     const workspace = await openWorkspace({
       ...applied,
@@ -177,7 +179,7 @@ async function onState<Result>(
     { state, job, attempt, log: (text) => context.log(text, "warn") },
     async (lock) => {
       const applied = await readApplied(state);
-      await readState(state);
+      const facts = await readState(state);
       const tool = await findTool(context, context.config.tool, applied?.tool);
       writeFileSync(state.logFile, `${operation} with ${tool.name} ${tool.version}\n`, {
         mode: 0o600,
@@ -191,11 +193,19 @@ async function onState<Result>(
           stateFile: state.stateFile,
           onStart: (pid) => lock.adopt(pid),
           record: (text) => appendFileSync(state.logFile, text),
+          onMade: (resource) => noteMade(state, resource),
           ...limits(context),
         });
         await workspace.init();
         return workspace;
       };
+      const unrecorded = await findUnrecorded(state, facts);
+      if (unrecorded.length > 0 && applied) {
+        await recordUnrecorded(await open(applied), unrecorded, (text) =>
+          context.log(text, "warn"),
+        );
+      }
+      await forgetMade(state);
       return work({ tool, state, open });
     },
   );

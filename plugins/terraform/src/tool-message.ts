@@ -19,6 +19,7 @@ const UiLine = z.object({
     .object({
       resource: z.object({ addr: z.string(), resource_type: z.string() }),
       action: z.string().optional(),
+      id_value: z.string().optional(),
     })
     .optional(),
   diagnostic: Diagnostic.optional(),
@@ -36,6 +37,8 @@ export interface ToolMessage {
     readonly action: "created" | "changed" | "destroyed";
     readonly kind: string;
     readonly name: string;
+    /** What the provider calls it, where it has such a name. */
+    readonly id?: string;
   };
   readonly error?: string;
 }
@@ -71,9 +74,14 @@ export function unwrap(text: string): string {
 }
 
 function completed(hook: NonNullable<z.infer<typeof UiLine>["hook"]>): ToolMessage["done"] {
-  const { action, resource } = hook;
+  const { action, resource, id_value: id } = hook;
   if (action === undefined || !(action in ACTIONS)) return undefined;
-  return { action: ACTIONS[action as Action], kind: resource.resource_type, name: resource.addr };
+  return {
+    action: ACTIONS[action as Action],
+    kind: resource.resource_type,
+    name: resource.addr,
+    ...(id !== undefined && { id }),
+  };
 }
 
 function parseJson(line: string): unknown {

@@ -4,10 +4,13 @@ import { Failure, type RunResult } from "@exclave/plugin-sdk";
 import { findTool, type ToolName } from "./tool.ts";
 
 describe("findTool", () => {
-  test("takes tofu first, then terraform", async () => {
-    assert.equal((await findTool(machine("tofu", "terraform"), "auto", undefined)).name, "tofu");
-    assert.deepEqual(await findTool(machine("terraform"), "auto", undefined), {
-      name: "terraform",
+  test("takes terraform first, then tofu", async () => {
+    assert.equal(
+      (await findTool(machine("tofu", "terraform"), "auto", undefined)).name,
+      "terraform",
+    );
+    assert.deepEqual(await findTool(machine("tofu"), "auto", undefined), {
+      name: "tofu",
       version: "1.2.3",
     });
   });
@@ -15,13 +18,13 @@ describe("findTool", () => {
   test("stays with the one that wrote the state", async () => {
     const both = machine("tofu", "terraform");
 
-    assert.equal((await findTool(both, "auto", "terraform")).name, "terraform");
+    assert.equal((await findTool(both, "auto", "tofu")).name, "tofu");
     await assert.rejects(findTool(machine("tofu"), "auto", "terraform"), /which wrote this/);
     await assert.rejects(findTool(both, "tofu", "terraform"), isFailure("conflict"));
   });
 
   test("says what is missing", async () => {
-    await assert.rejects(findTool(machine(), "auto", undefined), /tofu or terraform is not on/);
+    await assert.rejects(findTool(machine(), "auto", undefined), /terraform or tofu is not on/);
     await assert.rejects(
       findTool(machine("tofu"), "terraform", undefined),
       isFailure("unavailable"),

@@ -3,7 +3,8 @@
 
 import { Failure, type OperationContext, z } from "@exclave/plugin-sdk";
 
-export const ToolName = z.enum(["tofu", "terraform"]);
+/** In the order they are looked for: of the two, Terraform loses less when it is killed. */
+export const ToolName = z.enum(["terraform", "tofu"]);
 export type ToolName = z.infer<typeof ToolName>;
 
 export interface Tool {

@@ -5,8 +5,15 @@ import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure, type OperationContext, type RunResult, z } from "@exclave/plugin-sdk";
 import { copyModule, PROVIDERS } from "./component-state.ts";
+import type { MadeResource } from "./made-resources.ts";
 import type { Tool } from "./tool.ts";
-import { describeDiagnostic, readToolLine, unwrap, ValidateReport } from "./tool-message.ts";
+import {
+  describeDiagnostic,
+  readToolLine,
+  type ToolMessage,
+  unwrap,
+  ValidateReport,
+} from "./tool-message.ts";
 
 export interface WorkspaceOptions {
   readonly context: OperationContext<unknown>;
@@ -20,6 +27,8 @@ export interface WorkspaceOptions {
   readonly onStart?: (pid: number) => void;
   /** Every line the tool said, beside the job's own log. */
   readonly record: (line: string) => void;
+  /** Told of every resource that was made, at once. */
+  readonly onMade?: (resource: MadeResource) => void;
 }
 
 export interface Workspace {
@@ -28,6 +37,8 @@ export interface Workspace {
   validate(): Promise<void>;
   /** Runs a command that speaks `-json`: says what it does while it does it. */
   act(command: Command, args: readonly string[]): Promise<number>;
+  /** Takes a thing that exists into the state; undefined when done, otherwise why not. */
+  take(resource: MadeResource): Promise<string | undefined>;
   /** Runs a command for its one JSON answer, which may hold secrets and is not shown. */
   ask(args: readonly string[]): Promise<unknown>;
   /** Arguments that hand the variables over; not with a plan, which has them inside. */
@@ -49,7 +60,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   const hasMirror = await isDirectory(mirror);
   const cliConfig = await context.writeFile(
     join("terraform", "cli.tfrc"),
-    `disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = ${hcl(hasMirror ? mirror : emptyMirror)}\n  }\n}\n`,
+    `provider_installation {\n  filesystem_mirror {\n    path = ${hcl(hasMirror ? mirror : emptyMirror)}\n  }\n}\n`,
   );
   // In a file, not in arguments: values hold secrets and a process list is no place for them.
   const variableFile = await context.writeFile(
@@ -73,6 +84,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     init,
     validate,
     act,
+    take,
     ask,
     variableArguments: [`-var-file=${variableFile}`],
   };
@@ -129,13 +141,26 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
         const message = readToolLine(line);
         context.log(message.text, message.level);
         record(`${message.text}\n`);
-        if (message.done)
-          context.resource(message.done.action, message.done.kind, message.done.name);
+        if (message.done) report(message.done);
         if (message.error) errors.push(message.error);
       },
     );
     if (exitCode === 1 || errors.length > 0) throw actFailure(tool, command, errors);
     return exitCode;
+  }
+
+  function report({ action, kind, name, id }: NonNullable<ToolMessage["done"]>): void {
+    if (action === "created") options.onMade?.({ address: name, ...(id !== undefined && { id }) });
+    context.resource(action, kind, name);
+  }
+
+  async function take({ address, id }: MadeResource): Promise<string | undefined> {
+    if (id === undefined) return "it has no name of its own";
+    const variables = `-var-file=${variableFile}`;
+    const args = ["import", "-no-color", "-input=false", "-backup=-", variables, address, id];
+    const { exitCode, stdout, stderr } = await run(args);
+    record(stdout + stderr);
+    return exitCode === 0 ? undefined : unwrap(stderr || stdout);
   }
 
   async function ask(args: readonly string[]): Promise<unknown> {

@@ -15,11 +15,14 @@ import {
   type TestRun,
 } from "@exclave/plugin-sdk/testing";
 import { plugin } from "../plugin.ts";
+import { ToolName } from "../tool.ts";
 
-/** Why tests with the real tool cannot run here; false where they can. */
-export const NO_TOOL: string | false = ["tofu", "terraform"].some(hasProgram)
-  ? false
-  : "neither tofu nor terraform is on the PATH";
+/** Those of the two that this machine has. */
+export const TOOLS: readonly ToolName[] = ToolName.options.filter(hasProgram);
+
+/** Why tests with a real tool cannot run here; false where they can. */
+export const NO_TOOL: string | false =
+  TOOLS.length > 0 ? false : "neither terraform nor tofu is on the PATH";
 
 function hasProgram(name: string): boolean {
   try {
@@ -46,7 +49,10 @@ export interface ModuleUnderTest {
   readonly effectsFile: string;
 }
 
-export async function moduleUnderTest(t: NodeTest): Promise<ModuleUnderTest> {
+export async function moduleUnderTest(
+  t: NodeTest,
+  tool: ToolName | "auto" = "auto",
+): Promise<ModuleUnderTest> {
   const directory = await mkdtemp(join(tmpdir(), "exclave-terraform-"));
   t.after(() => rm(directory, { recursive: true, force: true, maxRetries: 3 }));
   const files = join(directory, "files");
@@ -76,7 +82,7 @@ export async function moduleUnderTest(t: NodeTest): Promise<ModuleUnderTest> {
   ): Promise<TestRun> {
     const context = await createTestContext(plugin, places);
     t.after(() => rm(context.directory, { recursive: true, force: true }));
-    return context.run(operation, options);
+    return context.run(operation, withTool(options));
   }
 
   async function deploy(options: TestContextOptions = {}): Promise<TestRun> {
@@ -93,7 +99,11 @@ export async function moduleUnderTest(t: NodeTest): Promise<ModuleUnderTest> {
     operation: "plan" | "apply" | "destroy",
     options: TestContextOptions = {},
   ): JobProcess {
-    return launchJob(t, operation, { ...places, ...options });
+    return launchJob(t, operation, { ...places, ...withTool(options) });
+  }
+
+  function withTool(options: TestContextOptions): TestContextOptions {
+    return { ...options, config: { tool, ...options.config } };
   }
 }
 
@@ -158,16 +168,25 @@ function launchJob(t: NodeTest, operation: string, options: TestContextOptions):
   };
 }
 
+export interface CountedOptions {
+  readonly input?: string;
+  /** Replaced when its input changes, and not changed in place. */
+  readonly isReplaced?: boolean;
+  /** A command it runs after it has counted itself. */
+  readonly after?: string;
+  readonly body?: string;
+}
+
 /** A resource whose making and unmaking can be counted. */
 export function counted(
   name: string,
   effectsFile: string,
-  { input = name, after = "", body = "" }: { input?: string; after?: string; body?: string } = {},
+  { input = name, after = "", body = "", isReplaced = false }: CountedOptions = {},
 ): string {
   const note = (word: string) => JSON.stringify(`echo ${word} ${name} >> ${effectsFile}`);
   return `
 resource "terraform_data" "${name}" {
-  triggers_replace = ${JSON.stringify(input)}
+  ${isReplaced ? "triggers_replace" : "input"} = ${JSON.stringify(input)}
   ${body}
   provisioner "local-exec" {
     command = ${note("make")}
