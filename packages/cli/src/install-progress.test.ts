@@ -61,7 +61,7 @@ describe("judgeDeploy", () => {
 
   test("gives up on a setup that failed before the agent ever came", () => {
     const setup = jobView({
-      install: "setup",
+      component: "sandbox",
       state: "failed",
       failure: { code: "tool", message: "no room" },
     });
@@ -80,17 +80,25 @@ describe("judgeDestroy", () => {
     assert.equal(judgeDestroy(seen({ phase: "destroying" })).kind, "waiting");
   });
 
-  test("gives up when the sandbox could not be taken down", () => {
-    const setup = jobView({ install: "setup", operation: "destroy", state: "failed" });
+  test("gives up when the sandbox could not be taken down and is not tried again", () => {
+    const setup = jobView({ component: "sandbox", operation: "destroy", state: "failed" });
+    const later = [
+      { component: null, because: "it failed", endsWhen: "it is tried again at 2026-01-02" },
+    ];
+    const bare = { phase: "destroying", components: [] } as const;
 
-    assert.equal(judgeDestroy(seen({ phase: "destroying" }, [setup])).kind, "failed");
+    assert.equal(judgeDestroy(seen({ ...bare, components: [] }, [setup])).kind, "failed");
+    assert.equal(
+      judgeDestroy(seen({ ...bare, components: [], holds: later }, [setup])).kind,
+      "waiting",
+    );
   });
 });
 
 test("one line per component, with the reason where it is not well", () => {
   const components = [componentView("web", { health: "degraded", healthBecause: "answers 500" })];
 
-  const lines = installLines(seen({ components, health: "degraded" }));
+  const lines = installLines(installView({ components, health: "degraded" }));
 
   assert.equal(lines[0], "acme: settled, release 1, agent online, degraded");
   assert.equal(lines[1], "  web          service    deployed   degraded (answers 500)");

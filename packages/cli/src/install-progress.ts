@@ -6,20 +6,20 @@ import type { Verdict } from "./wait.ts";
 
 export interface InstallSeen {
   readonly install: InstallView;
+  /** Those of the sandbox itself, newest first. */
   readonly jobs: readonly JobView[];
 }
 
 /** Healthy: every component is there as wanted and well. */
 export function judgeDeploy({ install, jobs }: InstallSeen): Verdict {
-  const lines = installLines({ install, jobs });
+  const lines = installLines(install);
   if (install.phase === "destroying" || install.phase === "destroyed") {
     return { kind: "failed", lines, because: `${install.name} is being destroyed` };
   }
   if (isHealthy(install)) return { kind: "done", lines };
 
-  const setup = jobs.find(({ install: audience }) => audience === "setup");
-  if (setup && isFailed(setup) && install.agent.status === "never") {
-    return { kind: "failed", lines, because: `the setup failed: ${failureText(setup)}` };
+  if (install.agent.status === "never" && isGivenUp({ install, jobs })) {
+    return { kind: "failed", lines, because: `the setup failed${setupFailure(jobs)}` };
   }
   const stuck = stuckComponent(install);
   if (stuck) {
@@ -30,18 +30,15 @@ export function judgeDeploy({ install, jobs }: InstallSeen): Verdict {
 }
 
 export function judgeDestroy({ install, jobs }: InstallSeen): Verdict {
-  const lines = installLines({ install, jobs });
+  const lines = installLines(install);
   if (install.phase === "destroyed") return { kind: "done", lines };
   const stuck = stuckComponent(install);
   if (stuck) return { kind: "failed", lines, because: `${stuck.name} could not be destroyed` };
-  const setup = jobs.find(
-    ({ operation, install: audience }) => audience === "setup" && operation === "destroy",
-  );
-  if (setup && isFailed(setup)) {
+  if (install.components.length === 0 && isGivenUp({ install, jobs })) {
     return {
       kind: "failed",
       lines,
-      because: `the sandbox could not be destroyed: ${failureText(setup)}`,
+      because: `the sandbox could not be destroyed${setupFailure(jobs)}`,
     };
   }
   return { kind: "waiting", lines, missing: missing(install) };
@@ -56,20 +53,24 @@ export function isHealthy({ phase, health, components }: InstallView): boolean {
 }
 
 /** One line about the install, one per component, one per reason to wait. */
-export function installLines({ install, jobs }: InstallSeen): string[] {
+export function installLines(install: InstallView): string[] {
   const version = install.version === null ? "no release yet" : `release ${install.version}`;
-  const setup = jobs.find(
-    ({ install: audience, state }) => audience === "setup" && isActive(state),
-  );
   return [
     `${install.name}: ${install.phase}, ${version}, agent ${install.agent.status}, ${install.health}`,
-    ...(setup ? [`  setup ${setup.operation} ${setup.state}`] : []),
     ...install.components.map((component) => `  ${componentText(component)}`),
-    ...install.holds.map(
+    ...tellingHolds(install).map(
       ({ component, because, endsWhen }) =>
         `  waits: ${component === null ? "" : `${component}: `}${because}; ends when ${endsWhen}`,
     ),
   ];
+}
+
+/** A component at work says so in its own line; its hold would only repeat it. */
+function tellingHolds({ holds, components }: InstallView) {
+  const atWork = components.filter(
+    ({ activeJob, state }) => activeJob !== null || state === "syncing",
+  );
+  return holds.filter(({ component }) => !atWork.some(({ name }) => name === component));
 }
 
 export function isActive(state: JobView["state"]): boolean {
@@ -87,6 +88,20 @@ export function failureText({ id, failure, state }: JobView): string {
 function componentText({ name, type, state, health, healthBecause }: ComponentView): string {
   const why = health === "healthy" || healthBecause === "" ? "" : ` (${healthBecause})`;
   return `${name.padEnd(12)} ${type.padEnd(10)} ${state.padEnd(10)} ${health}${why}`;
+}
+
+/** The sandbox's last job failed, and nothing but a person will start another. */
+function isGivenUp({ install, jobs }: InstallSeen): boolean {
+  const [last] = jobs;
+  return (
+    last !== undefined &&
+    isFailed(last) &&
+    !install.holds.some(({ endsWhen }) => endsByItself(endsWhen))
+  );
+}
+
+function setupFailure([last]: readonly JobView[]): string {
+  return last ? `: ${failureText(last)}` : "";
 }
 
 /** Failed, with nothing at work and nothing planned: waiting longer changes nothing. */

@@ -45,7 +45,7 @@ export function table<Item>(
   if (items.length === 0) return whenEmpty;
   const rows = [
     columns.map(({ header }) => header),
-    ...items.map((item) => columns.map(({ cell }) => cell(item))),
+    ...items.map((item) => columns.map(({ cell }) => oneLine(cell(item)))),
   ];
   const widths = columns.map((_, index) =>
     Math.max(...rows.map((row) => displayWidth(row[index] ?? ""))),
@@ -76,6 +76,13 @@ export function time(instant: number | null): string {
 /** Enough of a digest to tell it from others. */
 export function shortDigest(digest: string | null): string {
   return digest === null ? "-" : digest.replace(/^(sha\d+:[0-9a-f]{12}).*$/, "$1");
+}
+
+/** Values from outside may hold line ends and terminal codes; of these only colours are let through. */
+function oneLine(text: string): string {
+  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+  const CONTROL = /\u001B(?!\[[0-9;]*m)|[\u0000-\u001A\u001C-\u001F\u007F]/g;
+  return text.replaceAll(/\s*\n\s*/g, " ⏎ ").replaceAll(CONTROL, "");
 }
 
 function pad(text: string, width: number): string {

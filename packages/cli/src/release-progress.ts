@@ -49,6 +49,7 @@ function releaseLines({ release, jobs }: ReleaseSeen): string[] {
       const state = buildText({
         artifact,
         reused,
+        isBuilding: release.state === "building",
         state: job === null ? undefined : states.get(job),
       });
       return `  ${name.padEnd(12)} ${type.padEnd(10)} ${state}`;
@@ -59,12 +60,15 @@ function releaseLines({ release, jobs }: ReleaseSeen): string[] {
 function buildText({
   artifact,
   reused,
+  isBuilding,
   state,
 }: {
   artifact: string | null;
   reused: boolean;
+  isBuilding: boolean;
   state: JobView["state"] | undefined;
 }): string {
   if (artifact !== null) return reused ? "reused" : "built";
-  return state === undefined ? "nothing to build" : `build ${state}`;
+  if (state !== undefined) return `build ${state}`;
+  return isBuilding ? "not built yet" : "nothing to build";
 }
