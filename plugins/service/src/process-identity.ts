@@ -1,5 +1,6 @@
 // Which process is meant. A pid alone is not enough: after it has ended, or after the machine was
-// restarted, the number belongs to somebody else.
+// restarted, the number belongs to somebody else. Node alone is used here: the supervisor is one
+// more process for every service, and stays small by importing nothing else.
 
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
