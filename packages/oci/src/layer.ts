@@ -30,7 +30,7 @@ export interface Layer extends AsyncDisposable {
   readonly descriptor: Descriptor;
   /** The digest of the archive before it was compressed. */
   readonly diffId: Digest;
-  open(from: number): AsyncIterable<Uint8Array>;
+  readonly open: (from: number) => AsyncIterable<Uint8Array>;
 }
 
 export interface LayerOptions {

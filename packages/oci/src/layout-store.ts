@@ -137,7 +137,7 @@ export function createLayoutStore({ directory }: { readonly directory: string })
 
   /** One change at a time: two of them side by side would lose one. */
   async function changeIndex(change: (entries: Descriptor[]) => Descriptor[]): Promise<void> {
-    const mine = lastChange.then(async () => {
+    const mine = after(lastChange, async () => {
       await mkdir(directory, { recursive: true });
       await writeFileDurably(
         join(directory, "oci-layout"),
@@ -150,6 +150,11 @@ export function createLayoutStore({ directory }: { readonly directory: string })
     lastChange = mine.catch(() => undefined);
     await mine;
   }
+}
+
+async function after(earlier: Promise<unknown>, work: () => Promise<void>): Promise<void> {
+  await earlier;
+  await work();
 }
 
 function tagOf(entry: Descriptor, repository: string): string | undefined {

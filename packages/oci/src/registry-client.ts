@@ -75,7 +75,10 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
             response.resume();
             throw missing(`blob ${digest}`, repository);
           }
-          if (response.statusCode === 416) return void response.resume();
+          if (response.statusCode === 416) {
+            response.resume();
+            return;
+          }
           // A registry that knows no ranges sends everything: pass over what we have.
           let skip = response.statusCode === 206 ? 0 : at;
           for await (const chunk of response as AsyncIterable<Buffer>) {
@@ -141,7 +144,7 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
     async mountBlob(from, to, digest, { signal } = {}) {
       checkRepository(from);
       const query = new URLSearchParams({ mount: digest, from });
-      const path = `${root(to)}/blobs/uploads/?${query}`;
+      const path = `${root(to)}/blobs/uploads/?${query.toString()}`;
       const response = await http.ask({ method: "POST", path, accept: [201, 202], signal });
       if (response.statusCode === 201) return true;
       // It opened an upload instead, which nobody is going to use.
@@ -164,7 +167,8 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
 
     async referrers(repository, digest, { artifactType, signal } = {}) {
       const found = [];
-      const query = artifactType === undefined ? "" : `?${new URLSearchParams({ artifactType })}`;
+      const query =
+        artifactType === undefined ? "" : `?${new URLSearchParams({ artifactType }).toString()}`;
       let path: string | undefined = `${root(repository)}/referrers/${digest}${query}`;
       while (path !== undefined) {
         const response = await readJson(path, signal);

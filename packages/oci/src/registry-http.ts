@@ -209,10 +209,12 @@ async function failureOf(
 ): Promise<Failure> {
   const status = response.statusCode ?? 0;
   const said = await readError(response);
-  const code: FailureCode =
-    said.code === "DENIED"
-      ? "forbidden"
-      : (CODES[status] ?? (status >= 500 ? "unavailable" : "invalid"));
+  // The answer to a HEAD has no body, but the challenge says the same.
+  const isDenied =
+    said.code === "DENIED" || /insufficient_scope/.test(response.headers["www-authenticate"] ?? "");
+  const code = isDenied
+    ? "forbidden"
+    : (CODES[status] ?? (status >= 500 ? "unavailable" : "invalid"));
   const retryAfterMs = readRetryAfter(response.headers["retry-after"]);
   return new Failure(
     code,

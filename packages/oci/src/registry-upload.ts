@@ -1,7 +1,7 @@
 // Brings one blob into a registry. A small one goes in a single request; a large one in a stream
 // that, if it breaks and its source can be opened again, goes on from where the registry got to.
 
-import { asFailure, Failure } from "@exclave/core";
+import { asFailure } from "@exclave/core";
 import type { Descriptor } from "./descriptor.ts";
 import { type ByteSource, createVerifier, openSource, type Verifier } from "./digest.ts";
 import { isTransient, type RegistryHttp } from "./registry-http.ts";
@@ -146,8 +146,9 @@ function isStale(reason: unknown): boolean {
   return details["status"] === 404 || details["status"] === 416 || details["status"] === 400;
 }
 
-class SourceBroke extends Failure {
+/** Told apart from the registry's own trouble, which a second try may get past. */
+class SourceBroke extends Error {
   constructor(cause: unknown) {
-    super("invalid", "the source of the upload broke", { cause });
+    super("the source of the upload broke", { cause });
   }
 }

@@ -83,6 +83,5 @@ function padding(size: number): number {
 }
 
 function isAscii(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: this is what ASCII is.
-  return /^[\x00-\x7f]*$/.test(text);
+  return Buffer.byteLength(text) === text.length;
 }

@@ -40,11 +40,17 @@ export interface MintToken {
   /** The registry's `service` name. */
   readonly audience: string;
   readonly subject: string;
-  readonly access: readonly Access[];
+  readonly access: readonly GrantedAccess[];
   readonly digests?: readonly Digest[] | undefined;
   readonly ttlMs: number;
   readonly now: number;
   readonly jti: string;
+}
+
+export interface GrantedAccess {
+  readonly type: "repository";
+  readonly name: string;
+  readonly actions: readonly Action[];
 }
 
 export async function mintToken(token: MintToken): Promise<string> {
@@ -115,7 +121,7 @@ export async function verifyToken(
 
 /** The name of a key in a token's header: the RFC 7638 thumbprint of its public half. */
 export async function keyId(publicKey: KeyObject): Promise<string> {
-  return calculateJwkThumbprint(publicKey.export({ format: "jwk" }) as JWK);
+  return calculateJwkThumbprint(publicKey.export({ format: "jwk" }));
 }
 
 async function readKeys(keys: readonly TokenKey[]): Promise<Map<string, KeyObject>> {

@@ -236,7 +236,7 @@ async function* through(
 }
 
 function isCompressionError(reason: unknown): boolean {
-  return /^(Z_|ZSTD_)/.test(String((reason as NodeJS.ErrnoException).code ?? ""));
+  return /^(Z_|ZSTD_)/.test((reason as NodeJS.ErrnoException).code ?? "");
 }
 
 function refused(path: string, because: string): Failure {

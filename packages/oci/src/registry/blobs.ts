@@ -3,7 +3,7 @@
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Digest } from "@exclave/core";
-import { answer, type Exchange } from "./exchange.ts";
+import { answer, bodyOf, type Exchange } from "./exchange.ts";
 import { answerRange } from "./http-range.ts";
 import { RegistryError } from "./registry-error.ts";
 import { readDigest } from "./route.ts";
@@ -63,7 +63,7 @@ export async function handleUploads(exchange: Exchange, repository: string): Pro
   const upload = await uploads.begin(repository);
   if (digest === undefined) return answerUpload(exchange, upload, 202);
   try {
-    await uploads.append(upload, request);
+    await uploads.append(upload, bodyOf(request));
   } catch (reason) {
     await uploads.cancel(upload);
     throw reason;
@@ -80,12 +80,12 @@ export async function handleUpload(exchange: Exchange, repository: string, id: s
       return answerUpload(exchange, upload, 204);
     case "PATCH":
       checkPlace(exchange, upload);
-      await uploads.append(upload, request);
+      await uploads.append(upload, bodyOf(request));
       return answerUpload(exchange, upload, 202);
     case "PUT": {
       const digest = readDigest(query.get("digest") ?? "");
       checkPlace(exchange, upload);
-      await uploads.append(upload, request);
+      await uploads.append(upload, bodyOf(request));
       return finish(exchange, upload, digest);
     }
     case "DELETE":

@@ -14,6 +14,11 @@ export interface Exchange {
   readonly uploads: Uploads;
 }
 
+/** The body. Giving up on it early leaves the connection open, so that there can be an answer. */
+export function bodyOf(request: IncomingMessage): AsyncIterable<Uint8Array> {
+  return request.iterator({ destroyOnReturn: false });
+}
+
 export function answer(
   response: ServerResponse,
   status: number,

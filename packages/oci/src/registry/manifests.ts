@@ -14,7 +14,7 @@ import {
 } from "../descriptor.ts";
 import { collect, splitDigest } from "../digest.ts";
 import { unsupported } from "./blobs.ts";
-import { answer, answerJson, type Exchange } from "./exchange.ts";
+import { answer, answerJson, bodyOf, type Exchange } from "./exchange.ts";
 import { RegistryError } from "./registry-error.ts";
 
 const MANIFEST_BYTES_MAX = 4 * 1024 * 1024;
@@ -124,7 +124,7 @@ export async function handleReferrers(exchange: Exchange, repository: string, di
 
 async function receive({ request }: Exchange): Promise<Uint8Array> {
   try {
-    return await collect(request, MANIFEST_BYTES_MAX);
+    return await collect(bodyOf(request), MANIFEST_BYTES_MAX);
   } catch (cause) {
     if (!(cause instanceof Failure) || cause.code !== "too_large") throw cause;
     throw new RegistryError(

@@ -33,7 +33,7 @@ export function createRegistry(options: RegistryOptions): Registry {
   const { directory, auth, now = Date.now, onError = () => undefined } = options;
   const files = createRegistryFiles(directory);
   const uploads = createUploads(files.blobs, now);
-  const { authorize } = createAuthorizer(auth, { reach: createReach(files), now });
+  const authorizer = createAuthorizer(auth, { reach: createReach(files), now });
   const swept = files.blobs.sweep();
   swept.catch(onError);
 
@@ -44,18 +44,15 @@ export function createRegistry(options: RegistryOptions): Registry {
       await swept;
       await dispatch(request, response);
     } catch (reason) {
-      if (response.destroyed || (request.destroyed && !request.complete)) return;
       const error = asRegistryError(reason);
+      const isGone = response.destroyed || (request.destroyed && !request.complete);
+      if (isGone || response.headersSent) {
+        response.destroy();
+        return;
+      }
       if (error.status >= 500) onError(reason);
-      if (response.headersSent) return void response.destroy();
-      // A body that nobody read must not be taken for the next request.
-      const unread = request.complete ? {} : { connection: "close" };
-      answer(
-        response,
-        error.status,
-        { "content-type": "application/json", ...unread, ...error.headers },
-        error.body,
-      );
+      const headers = { "content-type": "application/json", ...error.headers };
+      answer(response, error.status, headers, error.body);
     }
   }
 
@@ -63,7 +60,7 @@ export function createRegistry(options: RegistryOptions): Registry {
     const url = new URL(request.url ?? "/", "http://registry");
     response.setHeader("docker-distribution-api-version", "registry/2.0");
     const route = parseRoute(url.pathname);
-    const caller = await authorize(request, route);
+    const caller = await authorizer.authorize(request, route);
     const exchange = { request, response, query: url.searchParams, caller, files, uploads };
     switch (route.kind) {
       case "base":

@@ -91,7 +91,7 @@ export function createUploads(blobs: BlobFiles, now: () => number): Uploads {
   }
 
   async function close(): Promise<void> {
-    for (const session of [...sessions.values()]) await drop(session);
+    for (const session of sessions.values()) await drop(session);
   }
 
   /** Two writers on one upload would mix their bytes. */

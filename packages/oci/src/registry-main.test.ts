@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { describe, type TestContext, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Failure } from "@exclave/core";
+import { writeBlobBytes } from "./content-store.ts";
+import { collect, digestOf } from "./digest.ts";
+import { createLayoutStore } from "./layout-store.ts";
+import { packImage } from "./pack.ts";
+import { createRegistryClient } from "./registry-client.ts";
+import { temporaryDirectory } from "./testing/temporary-directory.ts";
+import { mintToken } from "./token.ts";
+
+const MAIN = join(import.meta.dirname, "registry-main.ts");
+
+function run(t: TestContext, args: string[]): ChildProcess {
+  const child = spawn(process.execPath, [MAIN, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  t.after(() => child.kill("SIGKILL"));
+  return child;
+}
+
+async function start(t: TestContext, args: string[]) {
+  const child = run(t, ["--address", "127.0.0.1:0", ...args]);
+  for await (const url of createInterface({ input: child.stdout as NodeJS.ReadableStream })) {
+    return { child, url };
+  }
+  throw new Error("the registry ended before it was ready");
+}
+
+async function finish(child: ChildProcess) {
+  const [stdout, stderr, [code]] = await Promise.all([
+    collect(child.stdout as AsyncIterable<Buffer>),
+    collect(child.stderr as AsyncIterable<Buffer>),
+    once(child, "exit"),
+  ]);
+  return { code, stdout: Buffer.from(stdout).toString(), stderr: Buffer.from(stderr).toString() };
+}
+
+async function* pieces(bytes: Uint8Array, gate: Promise<void>) {
+  yield bytes.subarray(0, 100_000);
+  await gate;
+  yield bytes.subarray(100_000);
+}
+
+describe("the registry as a program", () => {
+  test("writes where it is, serves, and ends on SIGTERM", async (t) => {
+    const directory = await temporaryDirectory(t);
+    const ready = join(directory, "ready");
+
+    const args = ["--directory", join(directory, "data"), "--anonymous", "--ready-file", ready];
+    const { child, url } = await start(t, args);
+
+    assert.equal(await readFile(ready, "utf8"), `${url}\n`);
+    assert.equal((await fetch(new URL("/v2/", url))).status, 200);
+    child.kill("SIGTERM");
+    assert.deepEqual(await once(child, "exit"), [0, null]);
+  });
+
+  test("keeps what it acknowledged through kill -9, and nothing of what it did not", async (t) => {
+    const directory = await temporaryDirectory(t);
+    const args = ["--directory", directory, "--anonymous"];
+    const first = await start(t, args);
+    const client = createRegistryClient({ url: first.url, attemptsMax: 1 });
+    t.after(() => client.close());
+    const kept = randomBytes(500_000);
+    const lost = randomBytes(500_000);
+    await writeBlobBytes(client, "a", "text/plain", kept);
+    const killed = once(first.child, "exit").then(() => undefined);
+    const source = pieces(lost, killed);
+    const descriptor = { digest: digestOf(lost), size: lost.length };
+    const uploading = assert.rejects(client.writeBlob("a", descriptor, source), Failure);
+    while ((await readdir(join(directory, "tmp"))).length === 0) await sleep(5);
+
+    first.child.kill("SIGKILL");
+    await uploading;
+    const second = await start(t, args);
+    const again = createRegistryClient({ url: second.url });
+    t.after(() => again.close());
+
+    assert.equal(digestOf(await collect(again.readBlob("a", digestOf(kept)))), digestOf(kept));
+    assert.equal(await again.headBlob("a", descriptor.digest), undefined);
+    const left = await readdir(join(directory, "tmp")).catch(() => []);
+    assert.deepEqual(left, []);
+    await again.writeBlob("a", descriptor, () => pieces(lost, Promise.resolve()));
+    assert.equal(await again.headBlob("a", descriptor.digest), lost.length);
+  });
+
+  test("an imported layout is there for whoever has a token, by the keys in the file", async (t) => {
+    const directory = await temporaryDirectory(t);
+    const data = join(directory, "data");
+    const keys = generateKeyPairSync("ed25519");
+    await writeFile(
+      join(directory, "keys.json"),
+      JSON.stringify({ keys: [keys.publicKey.export({ format: "jwk" })] }),
+    );
+    await mkdir(join(directory, "files"));
+    await writeFile(join(directory, "files", "runner.mjs"), "// runner");
+    const { digest } = await packImage({
+      store: createLayoutStore({ directory: join(directory, "layout") }),
+      repository: "exclave/runner",
+      layers: [{ directory: join(directory, "files"), prefix: "exclave" }],
+      tag: "current",
+    });
+
+    const layout = ["--import-layout", join(directory, "layout")];
+    const name = ["--repository", "exclave/runner", "--tag", "current"];
+    const imported = await finish(run(t, ["--directory", data, ...layout, ...name]));
+
+    assert.deepEqual(imported, { code: 0, stdout: `${digest}\n`, stderr: "" });
+    const auth = ["--auth-keys", join(directory, "keys.json"), "--issuer", "acme"];
+    const { url } = await start(t, ["--directory", data, ...auth, "--service", "acme-registry"]);
+    const token = await mintToken({
+      privateKey: keys.privateKey,
+      issuer: "acme",
+      audience: "acme-registry",
+      subject: "agent",
+      access: [{ type: "repository", name: "exclave/runner", actions: ["pull"] }],
+      ttlMs: 60_000,
+      now: Date.now(),
+      jti: "t",
+    });
+    const client = createRegistryClient({ url, token });
+    t.after(() => client.close());
+    assert.equal((await client.readManifest("exclave/runner", "current")).digest, digest);
+    assert.equal((await fetch(new URL("/v2/", url))).status, 401);
+  });
+
+  const WRONG: Record<string, string[]> = {
+    "without a word on who may come in": [],
+    "with keys and anonymous at once": ["--anonymous", "--auth-keys", "f", "--issuer", "i"],
+    "with keys but no issuer": ["--auth-keys", "f"],
+    "with an address that is none": ["--anonymous", "--address", "here"],
+    "with an option that is none": ["--anonymus"],
+    "to import without a name": ["--import-layout", "nowhere"],
+  };
+  for (const [what, args] of Object.entries(WRONG)) {
+    test(`refuses to start ${what}`, async (t) => {
+      const directory = await temporaryDirectory(t);
+
+      const { code, stdout, stderr } = await finish(run(t, ["--directory", directory, ...args]));
+
+      assert.equal(code, 1);
+      assert.equal(stdout, "");
+      assert.notEqual(stderr, "");
+    });
+  }
+});
