@@ -28,8 +28,15 @@ const SCHEMA = `
   create table secrets (name text primary key, value text not null) strict;
 `;
 
-export function createSqliteJournal({ path }: { readonly path: string }): Journal {
+export interface SqliteJournalOptions {
+  readonly path: string;
+  /** The file may not grow beyond this many pages. */
+  readonly pagesMax?: number;
+}
+
+export function createSqliteJournal({ path, pagesMax }: SqliteJournalOptions): Journal {
   const database = openDatabase(path);
+  if (pagesMax !== undefined) database.exec(`pragma max_page_count = ${pagesMax}`);
   const run = (sql: string, ...values: (string | number | null)[]) =>
     database.prepare(sql).run(...values);
   const rows = (sql: string, ...values: string[]) => database.prepare(sql).all(...values);

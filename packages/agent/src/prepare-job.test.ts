@@ -1,0 +1,170 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Grant } from "@exclave/api";
+import { digestOf, evaluateConfig, Failure, JobDocument, type Manifest } from "@exclave/core";
+import { createMemoryJournal } from "./journal/memory-journal.ts";
+import { prepareJob, type Workplace } from "./prepare-job.ts";
+import { DIGEST, job, NOW, recordOf } from "./testing/builders.ts";
+
+const OTHER = digestOf("an artifact");
+const GRANT: Grant = {
+  registryUrl: "http://vendor.test",
+  token: "granted",
+  expiresAt: NOW + 1,
+  sourceUrl: "http://vendor.test/source",
+  sourceToken: "source-token",
+};
+
+function placeWith({ held = [DIGEST, OTHER], install = true } = {}): Workplace {
+  return {
+    journal: createMemoryJournal({ journalId: "j" }),
+    path: "/usr/bin",
+    evaluate: evaluateConfig,
+    ...(install && {
+      own: {
+        name: "acme",
+        sandbox: { kind: "local" },
+        registry: {
+          url: "http://install.test",
+          token: async (access) =>
+            JSON.stringify(access.map(({ name, actions }) => [name, actions])),
+        },
+        holds: async ({ digest }) => held.includes(digest),
+      },
+    }),
+  };
+}
+
+async function prepare(manifest: Manifest, place: Workplace, grant?: Grant) {
+  const [step] = manifest.steps;
+  assert.ok(step);
+  const { name } = recordOf(manifest);
+  const { spec, secrets } = await prepareJob({ name, manifest, step, grant, now: NOW }, place);
+  const document = JobDocument.parse(JSON.parse(spec.files["job.json"] ?? ""));
+  return { spec, secrets, document };
+}
+
+test("evaluates the configuration in the install, with what the install alone knows", async () => {
+  const place = placeWith();
+  place.journal.commit([
+    {
+      kind: "outputs",
+      component: "database",
+      outputs: [{ name: "url", value: "postgres://secret@db", sensitive: true }],
+    },
+  ]);
+  const config = {
+    name: "${{ install.name }}",
+    host: "www.${{ inputs.domain }}",
+    database: "${{ components.database.outputs.url }}",
+    key: "${{ secrets.session }}",
+  };
+  const manifest = job("apply", {
+    step: { config },
+    inputs: { domain: "example.com" },
+    generatedSecrets: [{ name: "session", bytes: 16, encoding: "hex" }],
+  });
+
+  const first = await prepare(manifest, place);
+  const second = await prepare(manifest, place);
+
+  const { key, ...rest } = first.document.config;
+  assert.deepEqual(rest, {
+    name: "acme",
+    host: "www.example.com",
+    database: "postgres://secret@db",
+  });
+  assert.match(String(key), /^[0-9a-f]{32}$/);
+  assert.equal(second.document.config.key, key, "a secret is made once");
+  assert.deepEqual(first.secrets, [key, "postgres://secret@db"]);
+  assert.equal(first.spec.stateVolume, "api");
+});
+
+test("an expression without a value fails with a sentence that names it", async () => {
+  const config = { url: "${{ components.database.outputs.url }}" };
+
+  await assert.rejects(prepare(job("apply", { step: { config } }), placeWith()), (reason) => {
+    assert.ok(reason instanceof Failure && reason.code === "invalid");
+    assert.match(reason.message, /components\.database\.outputs\.url/);
+    return true;
+  });
+});
+
+test("prepares nothing that is not in the install's own registry", async () => {
+  const artifact = { repository: "apps/crm/api", digest: OTHER };
+  const manifest = job("apply", { step: { artifact } });
+
+  for (const held of [[], [DIGEST], [OTHER]]) {
+    await assert.rejects(
+      prepare(manifest, placeWith({ held })),
+      (reason) => reason instanceof Failure && reason.code === "not_synced",
+    );
+  }
+});
+
+test("a job gets a token for what it reads and nothing else", async () => {
+  const artifact = { repository: "apps/crm/api", digest: OTHER };
+
+  const { document, spec } = await prepare(job("apply", { step: { artifact } }), placeWith());
+
+  const access = [
+    ["exclave/plugins/command", ["pull"]],
+    ["apps/crm/api", ["pull"]],
+  ];
+  assert.deepEqual(JSON.parse(document.registry?.token ?? ""), access);
+  assert.equal(spec.image.registryUrl, "http://install.test");
+  assert.equal(document.pushTo, undefined);
+  assert.deepEqual(spec.environment, { PATH: "/usr/bin" });
+});
+
+test("a sync reads from the vendor with the server's grant and writes to the install", async () => {
+  const materials = [{ name: "api", repository: "apps/crm/api", digest: digestOf("new") }];
+  const manifest = job("sync", {
+    operation: "sync",
+    step: { materials, config: { raw: "${{ x }}" } },
+  });
+
+  const { document } = await prepare(manifest, placeWith(), GRANT);
+
+  assert.deepEqual(document.registry, { url: "http://vendor.test", token: "granted" });
+  assert.equal(document.pushTo?.url, "http://install.test");
+  assert.deepEqual(JSON.parse(document.pushTo?.token ?? ""), [["apps/crm/api", ["pull", "push"]]]);
+  await assert.rejects(prepare(manifest, placeWith()), /no access/);
+});
+
+test("a build reads its source and pushes where the manifest says, with the grant alone", async () => {
+  const place = placeWith({ install: false });
+  const artifact = { repository: "sources", digest: OTHER };
+  const step = {
+    artifact,
+    parameters: { repository: "apps/crm/api" },
+    config: { a: "${{ inputs.x }}" },
+  };
+  const manifest = job("build", { operation: "build", audience: "build", step });
+
+  const { document, spec } = await prepare(manifest, place, GRANT);
+
+  const { url, token } = { url: "http://vendor.test", token: "granted" };
+  assert.deepEqual(document.pushTo, { url, token, repository: "apps/crm/api" });
+  assert.deepEqual(document.source, {
+    url: "http://vendor.test/source",
+    token: "source-token",
+    digest: OTHER,
+  });
+  assert.equal(document.artifact, undefined);
+  assert.deepEqual(document.config, { a: "${{ inputs.x }}" }, "values are made in installs");
+  assert.equal(spec.stateVolume, undefined);
+});
+
+test("a setup's join string never appears in a log", async () => {
+  const place = placeWith({ install: false });
+  const step = {
+    parameters: { joinString: "exclave-join-v1.secret" },
+    config: { install: "acme" },
+  };
+
+  const { secrets, spec } = await prepare(job("setup", { step }), place, GRANT);
+
+  assert.deepEqual(secrets, ["exclave-join-v1.secret"]);
+  assert.equal(spec.stateVolume, "api-acme");
+});
