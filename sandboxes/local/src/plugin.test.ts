@@ -46,7 +46,10 @@ describe("setting up a local install", () => {
     await run("apply");
 
     const imported = await readFile(join(home.registryContent, "imported"), "utf8");
-    assert.equal(imported.match(/--repository exclave\/runner --tag seed/g)?.length, 1);
+    assert.equal(
+      imported.match(/--repository exclave\/runner --digest sha256:a{64} --tag seed/g)?.length,
+      1,
+    );
   });
 
   test("shows the install's programs nothing of who set it up", async (t) => {

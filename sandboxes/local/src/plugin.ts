@@ -170,8 +170,9 @@ async function seedRegistry(context: Context, home: Home): Promise<void> {
   if (before && Seeded.safeParse(JSON.parse(before)).data?.digest === artifact.digest) return;
   context.log(`putting ${artifact.repository} into the install's registry`);
   const program = [join(home.programs, "registry.mjs"), "--directory", home.registryContent];
-  const seed = ["--import-layout", layout, "--repository", artifact.repository, "--tag", "seed"];
-  await context.run(home.node, [...program, ...seed]);
+  const { repository, digest } = artifact;
+  const seed = ["--import-layout", layout, "--repository", repository, "--digest", digest];
+  await context.run(home.node, [...program, ...seed, "--tag", "seed"]);
   await writeWhole(
     home.seeded,
     JSON.stringify({ digest: artifact.digest } satisfies z.infer<typeof Seeded>),
