@@ -44,10 +44,10 @@ function runWith(node) {
     [url.fileURLToPath(import.meta.url)].concat(process.argv.slice(2)),
     { stdio: "inherit" },
   );
-  // A terminal sends its signals to both; one that was sent to this process alone is passed on.
+  // A terminal sends its signals to both, and the other knows an echo from a second one.
   ["SIGINT", "SIGTERM", "SIGHUP"].forEach(function (signal) {
     process.on(signal, function () {
-      if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
+      child.kill(signal);
     });
   });
   child.on("error", function (reason) {

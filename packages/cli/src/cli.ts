@@ -80,8 +80,8 @@ export function createCli(world: World, command: Command): Cli {
         write: (text) => void stderr.write(text),
         isLive: stderr.isTTY === true && environment.TERM !== "dumb" && !environment.CI,
         isQuiet: options.quiet,
-        columns: () => stderr.columns ?? 80,
-        rows: () => stderr.rows ?? 24,
+        columns: () => stderr.columns || 80,
+        rows: () => stderr.rows || 24,
       }),
     async target() {
       const [settings, up] = await Promise.all([readSettings(home), readUpRecord(home)]);

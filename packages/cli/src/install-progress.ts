@@ -44,9 +44,11 @@ export function judgeDestroy({ install, jobs }: InstallSeen): Verdict {
   return { kind: "waiting", lines, missing: missing(install) };
 }
 
-export function isHealthy({ phase, health, components }: InstallView): boolean {
+/** What an agent that is away said last is no news. */
+export function isHealthy({ phase, health, components, agent }: InstallView): boolean {
   return (
     phase === "settled" &&
+    agent.status === "online" &&
     health === "healthy" &&
     components.every(({ state, health }) => state === "deployed" && health === "healthy")
   );

@@ -35,7 +35,7 @@ function installText(install: InstallView, paint: Paint): string {
       { header: "ARTIFACT", cell: ({ artifact }) => shortDigest(artifact) },
       { header: "OUTPUTS", cell: outputText },
     ],
-    "no components yet",
+    "no components",
   );
   return [facts, components, ...holdsText(install)].join("\n\n");
 }

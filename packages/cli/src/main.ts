@@ -3,10 +3,18 @@
 import type { World } from "./cli.ts";
 import { runCli } from "./program.ts";
 
+/** One Ctrl-C may arrive twice: from the terminal, and passed on by npm. */
+const ECHO_MS = 1_000;
+
 const first = new AbortController();
 const second = new AbortController();
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  process.on(signal, () => (first.signal.aborted ? second : first).abort());
+let firstAt = 0;
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+  process.on(signal, () => {
+    if (!first.signal.aborted) firstAt = Date.now();
+    else if (Date.now() - firstAt > ECHO_MS) second.abort();
+    first.abort();
+  });
 }
 // A reader that went away (`exclave … | head`) is no failure.
 process.stdout.on("error", (reason: NodeJS.ErrnoException) => {

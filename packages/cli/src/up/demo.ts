@@ -66,6 +66,7 @@ export async function runDemo(
     judge: judgeDeploy,
     display,
   });
+  await waitForPage(install);
   const seconds = Math.round((cli.world.now() - startedAt) / 1_000);
   for (const line of farewell(install, seconds)) display.note(line);
 
@@ -83,6 +84,18 @@ export async function runDemo(
     display.update([]);
   }
 
+  /** After a restart the last known health is older than the programs. */
+  async function waitForPage(view: InstallView): Promise<void> {
+    const url = pageOf(view);
+    if (url === undefined) return;
+    for (let tries = 0; tries < 200; tries++) {
+      const answer = await fetch(url, { signal: cli.world.signal }).catch(() => undefined);
+      await answer?.body?.cancel();
+      if (answer?.ok) return;
+      await sleep(300, undefined, { signal: cli.world.signal });
+    }
+  }
+
   async function hasRelease(): Promise<boolean> {
     const channels = await listAll(client, listChannels, { app: APP });
     return channels.some(({ name, release }) => name === CHANNEL && release !== null);
@@ -94,10 +107,13 @@ export async function runDemo(
   }
 }
 
+function pageOf({ components }: InstallView): string | undefined {
+  const url = components.find(({ name }) => name === "web")?.outputs.url;
+  return typeof url === "string" ? url : undefined;
+}
+
 function farewell(install: InstallView, seconds: number): string[] {
-  const web = install.components.find(({ name }) => name === "web");
-  const url =
-    typeof web?.outputs.url === "string" ? web.outputs.url : "see `exclave install show acme`";
+  const url = pageOf(install) ?? "see `exclave install show acme`";
   return [
     "",
     `${install.name} is healthy after ${seconds} s. Open ${url}`,
