@@ -91,8 +91,14 @@ describe("setting up a local install", () => {
   });
 
   test("fails with the agent's own words when it cannot join", async (t) => {
-    const { run, bring } = await sandboxUnderTest(t, { readyWithinMs: 1_000 });
+    const { home, run, bring } = await sandboxUnderTest(t, { readyWithinMs: 500 });
     await bring("agent.mjs", STAND_INS.REFUSED_AGENT);
+    await assert.rejects(run("apply"), failure("timeout", /did not come up/));
+    await eventually("the agent's first try", async () => {
+      const said = await readFile(join(home.logs, "agent.log"), "utf8").catch(() => "");
+      const { status } = await run("status");
+      return (said !== "" && status?.because === "the agent has not joined yet") || undefined;
+    });
 
     await assert.rejects(
       run("apply"),
@@ -101,7 +107,7 @@ describe("setting up a local install", () => {
   });
 
   test("can be tried again with another join string after the agent could not join", async (t) => {
-    const { home, run, bring } = await sandboxUnderTest(t, { readyWithinMs: 1_000 });
+    const { home, run, bring } = await sandboxUnderTest(t, { readyWithinMs: 500 });
     await bring("agent.mjs", STAND_INS.REFUSED_AGENT);
     await assert.rejects(run("apply"), Failure);
 

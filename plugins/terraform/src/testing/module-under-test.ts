@@ -99,7 +99,7 @@ export async function moduleUnderTest(
     operation: "plan" | "apply" | "destroy",
     options: TestContextOptions = {},
   ): JobProcess {
-    return launchJob(t, operation, { ...places, ...withTool(options) });
+    return launchJob(t, operation, { ...places, ...withTool(options) }, directory);
   }
 
   function withTool(options: TestContextOptions): TestContextOptions {
@@ -117,10 +117,17 @@ export interface JobProcess {
   readonly ended: Promise<{ readonly code: number | null; readonly stderr: string }>;
 }
 
-function launchJob(t: NodeTest, operation: string, options: TestContextOptions): JobProcess {
+function launchJob(
+  t: NodeTest,
+  operation: string,
+  options: TestContextOptions,
+  temporary: string,
+): JobProcess {
   const program = join(import.meta.dirname, "job-process.ts");
   const child = spawn(process.execPath, [program, operation, JSON.stringify(options)], {
     stdio: ["ignore", "pipe", "pipe"],
+    // A killed job cannot clean up after itself; this goes with the test.
+    env: { ...process.env, TMPDIR: temporary },
     detached: true,
   });
   const pid = child.pid;
