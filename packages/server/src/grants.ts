@@ -13,6 +13,9 @@ export const REGISTRY_ISSUER = "exclave";
 export const REGISTRY_SERVICE = "exclave-registry";
 export const SOURCES_SERVICE = "exclave-sources";
 
+/** Stands for every repository of the images this server brings; see vendor-registry.ts. */
+export const PUBLISHED = "exclave/*";
+
 /** Asked for by the build agent at its start: not a job, but the images every job runs. */
 export const PUBLISH_JOB = JobId.parse("jaaaaaaaaaaaaaaaa");
 
@@ -67,7 +70,7 @@ interface Scope {
 
 function publishScope(agent: AgentRow): Scope | { readonly refused: string } {
   if (agent.kind !== "build") return { refused: "only the build agent publishes images" };
-  return { access: [{ type: "repository", name: "exclave/*", actions: ["pull", "push"] }] };
+  return { access: [{ type: "repository", name: PUBLISHED, actions: ["pull", "push"] }] };
 }
 
 export function jobScope(
@@ -77,6 +80,9 @@ export function jobScope(
 ): Scope | { readonly refused: string } {
   if (!job || job.audience !== agent.audience || job.attempt !== attempt) {
     return { refused: "that is not a job of this agent" };
+  }
+  if (job.reads.length === 0 && job.writes.length === 0) {
+    return { refused: "the job needs nothing from the vendor's registry" };
   }
   if (isSettled(job.state)) return { refused: `the job has ended (${job.state.status})` };
 

@@ -3,13 +3,12 @@
 import type { AddressInfo } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { Failure, Instant } from "@exclave/core";
-import { createRegistry, type Registry } from "@exclave/oci";
+import type { Registry } from "@exclave/oci";
 import type { Logger } from "pino";
 import type { ServerContext } from "./context.ts";
 import { claimDataDirectory, type DataDirectory } from "./data-directory.ts";
 import { createDirtyLoop } from "./dirty-loop.ts";
 import { writeDurably } from "./durable-file.ts";
-import { REGISTRY_ISSUER, REGISTRY_SERVICE } from "./grants.ts";
 import { newSecret } from "./identifiers.ts";
 import { lookAtInstall } from "./install/install-loop.ts";
 import { createJobLogs } from "./job-logs.ts";
@@ -22,6 +21,7 @@ import { createRestServer } from "./rest/rest-server.ts";
 import { tokenRow } from "./rest/tokens.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
+import { createVendorRegistry } from "./vendor-registry.ts";
 
 export const SERVER_VERSION = "0.1.0";
 const PING_MS = 10_000;
@@ -65,8 +65,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   const releases = createDirtyLoop({ look: () => lookAtReleases(context, readApp), now, log });
   const installs = createDirtyLoop({
     look: async (name) => {
-      const isOnline = link.isOnline;
-      const until = await lookAtInstall(context, { readApp, isOnline }, name);
+      const until = await lookAtInstall(context, name);
       if (until !== undefined) installs.markAt(name, until);
     },
     now,
@@ -104,13 +103,13 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   // names may be known only after listening.
   let registry: Registry | undefined;
   const vendorRegistry = () => {
-    registry ??= openRegistry(directory.registry, context);
+    registry ??= createVendorRegistry(directory.registry, context);
     return registry;
   };
   const rest = createRestServer(() => context, {
     registry: { handle: (request, response) => vendorRegistry().handle(request, response) },
   });
-  rest.server.on("upgrade", link.handleUpgrade);
+  rest.server.on("upgrade", (request, socket, head) => link.handleUpgrade(request, socket, head));
 
   try {
     await listen(rest.app, options);
@@ -141,20 +140,6 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     await store.close();
     directory.release();
   }
-}
-
-function openRegistry(directory: string, { publicUrl, keys, log }: ServerContext): Registry {
-  return createRegistry({
-    directory,
-    auth: {
-      kind: "token",
-      realm: `${publicUrl()}/v1/registry/token`,
-      service: REGISTRY_SERVICE,
-      issuer: REGISTRY_ISSUER,
-      publicKeys: [keys.registry.publicKey],
-    },
-    onError: (reason) => log.error({ reason }, "the registry failed"),
-  });
 }
 
 async function listen(

@@ -13,6 +13,7 @@ import {
   type Wanted,
   type WantedComponent,
 } from "@exclave/core";
+import type { ServerContext } from "../context.ts";
 import type {
   AgentRow,
   ComponentRow,
@@ -40,16 +41,11 @@ export interface InstallFacts {
   readonly runnerImage?: ImageRow;
 }
 
-export interface GatherOptions {
-  readonly readApp: (release: ReleaseRow) => AppConfig;
-  readonly isOnline: (audience: string) => boolean;
-}
-
 export async function gatherInstall(
-  tx: Readers,
+  { store, readApp, presence }: Pick<ServerContext, "store" | "readApp" | "presence">,
   install: InstallRow,
-  { readApp, isOnline }: GatherOptions,
 ): Promise<InstallFacts> {
+  const tx = store.read;
   const release = await wantedRelease(tx, install);
   const agent = await tx.agents.byAudience(install.name);
   const sandboxImage = await tx.images.get(`sandbox/${install.sandbox}`);
@@ -61,8 +57,8 @@ export async function gatherInstall(
     components: await tx.components.ofInstall(install.name),
     open: [...(await tx.jobs.open(install.name)), ...setup],
     ...(agent ? { agent } : {}),
-    isAgentOnline: isOnline(install.name),
-    isSetupOnline: isOnline("setup"),
+    isAgentOnline: presence.isOnline(install.name),
+    isSetupOnline: presence.isOnline("setup"),
     ...(sandboxImage ? { sandboxImage } : {}),
     ...(runnerImage ? { runnerImage } : {}),
   };

@@ -15,7 +15,7 @@ import { createJoin } from "../joins.ts";
 import type { Deployed, InstallRow } from "../store/rows.ts";
 import { componentKey, type Tables } from "../store/store.ts";
 import { emptyComponent } from "./empty-component.ts";
-import { type GatherOptions, gatherInstall, type InstallFacts } from "./gather-install.ts";
+import { gatherInstall, type InstallFacts } from "./gather-install.ts";
 import { inputValues } from "./inputs.ts";
 import { decideInstall } from "./install-decision.ts";
 
@@ -25,13 +25,12 @@ const BY = "server";
 /** One look at one install. Returns when waiting alone would change something. */
 export async function lookAtInstall(
   context: ServerContext,
-  options: GatherOptions,
   name: string,
 ): Promise<number | undefined> {
   const { store, now } = context;
   const install = await store.read.installs.get(name);
   if (!install) return undefined;
-  const facts = await gatherInstall(store.read, install, options);
+  const facts = await gatherInstall(context, install);
   const decision = decideInstall(facts, now());
 
   const { sandbox, steps } = decision;
@@ -82,7 +81,7 @@ async function setUp(
   const runner = { repository: runnerImage.repository, digest: runnerImage.digest };
   const config = { directory: install.directory, install: name, serverUrl: context.publicUrl() };
   await issueJob(tx, context, {
-    ...sandboxOrder(install, sandboxImage),
+    ...sandboxOrder(install),
     step: {
       ...sandboxStep(install, sandboxImage, config),
       operation: "apply",
@@ -108,7 +107,7 @@ async function tearDown(
     serverUrl: context.publicUrl(),
   };
   await issueJob(tx, context, {
-    ...sandboxOrder(install, sandboxImage),
+    ...sandboxOrder(install),
     step: { ...sandboxStep(install, sandboxImage, config), operation: "destroy" },
     about: { kind: "teardown" },
     reads: [{ repository: sandboxImage.repository, digest: sandboxImage.digest }],
@@ -119,7 +118,7 @@ async function tearDown(
 
 type SandboxImage = NonNullable<InstallFacts["sandboxImage"]>;
 
-function sandboxOrder(install: InstallRow, _image: SandboxImage) {
+function sandboxOrder(install: InstallRow) {
   return {
     audience: "setup",
     install: install.name,

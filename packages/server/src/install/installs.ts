@@ -257,7 +257,8 @@ export async function runInInstall(
 
 type RunBody = z.output<(typeof runCall)["body"]>;
 
-function parametersOf({ operation: _, ...parameters }: RunBody): Record<string, unknown> {
+function parametersOf(body: RunBody): Record<string, unknown> {
+  const { operation: _, ...parameters } = body;
   return parameters;
 }
 

@@ -13,7 +13,7 @@ const TICK_MS = 1_000;
 export interface LinkEndpointOptions {
   readonly pingMs: number;
   /** Told when an agent came or went. */
-  onPresence(agent: AgentRow): void;
+  readonly onPresence: (agent: AgentRow) => void;
 }
 
 export interface LinkEndpoint extends Presence {

@@ -32,7 +32,7 @@ export function handler<C extends Call>(
   call: C,
   handle: (input: HandlerInput<C>) => Promise<z.input<C["response"]>>,
 ): Handler {
-  return { call, handle: handle as unknown as Handler["handle"] };
+  return { call, handle };
 }
 
 /** A handler that writes its answer itself: bytes and event streams. */
@@ -40,7 +40,7 @@ export function streamHandler<C extends Call>(
   call: C,
   handle: (input: HandlerInput<C>) => Promise<void>,
 ): Handler {
-  return { call, handle: handle as unknown as Handler["handle"] };
+  return { call, handle };
 }
 
 export function problemOf(reason: unknown): Problem {

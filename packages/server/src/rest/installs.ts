@@ -52,7 +52,5 @@ export const INSTALL_HANDLERS: readonly Handler[] = [
 ];
 
 async function view(context: ServerContext, install: InstallRow): Promise<InstallView> {
-  const { store, readApp, presence, now } = context;
-  const options = { readApp, isOnline: presence.isOnline };
-  return viewInstall(await gatherInstall(store.read, install, options), now());
+  return viewInstall(await gatherInstall(context, install), context.now());
 }

@@ -68,6 +68,7 @@ export function tokenRow(
   };
 }
 
-function viewToken({ hash: _, ...view }: TokenRow): Omit<TokenRow, "hash"> {
+function viewToken(token: TokenRow): Omit<TokenRow, "hash"> {
+  const { hash: _, ...view } = token;
   return view;
 }

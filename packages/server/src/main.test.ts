@@ -1,0 +1,139 @@
+// The program itself, as a process: started, killed in the middle of its work, started again.
+
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { type TestContext, test } from "node:test";
+import { createClient, createToken, listAudit, listTokens } from "@exclave/api";
+import { verifyChain } from "@exclave/core";
+import { temporaryDirectory } from "./testing/temporary-directory.ts";
+
+const PROGRAM = new URL("./main.ts", import.meta.url).pathname;
+
+interface Program {
+  readonly child: ChildProcess;
+  readonly url: string;
+}
+
+function launch(args: readonly string[]): ChildProcess {
+  const env = { PATH: process.env["PATH"] ?? "", EXCLAVE_LOG_LEVEL: "silent" };
+  return spawn(process.execPath, [PROGRAM, ...args], { env, stdio: ["ignore", "pipe", "pipe"] });
+}
+
+async function start(t: TestContext, data: string): Promise<Program> {
+  const child = launch(["--data", data, "--address", "127.0.0.1:0"]);
+  t.after(() => child.kill("SIGKILL"));
+  assert.ok(child.stdout);
+  const lines = createInterface(child.stdout);
+  const [line] = (await once(lines, "line")) as [string];
+  const ready = JSON.parse(line) as { ready: boolean; url: string };
+  assert.equal(ready.ready, true);
+  return { child, url: ready.url };
+}
+
+async function clientOf({ url }: Program, data: string) {
+  const token = (await readFile(join(data, "admin-token"), "utf8")).trim();
+  return createClient({ url, token });
+}
+
+async function ended(child: ChildProcess): Promise<{ code: number | null; text: string }> {
+  let text = "";
+  child.stderr?.on("data", (chunk: Buffer) => {
+    text += chunk.toString();
+  });
+  const [code] = (await once(child, "close")) as [number | null];
+  return { code, text };
+}
+
+test("killed at any moment, it loses nothing it has answered for", async (t) => {
+  const data = join(await temporaryDirectory(t), "server");
+  const answered: string[] = [];
+  let round = 0;
+
+  for (; round < 3; round++) {
+    const program = await start(t, data);
+    const client = await clientOf(program, data);
+    let isAlive = true;
+    const writers = [0, 1, 2].map(async (writer) => {
+      for (let n = 0; isAlive; n++) {
+        const name = `${round}-${writer}-${n}`;
+        try {
+          await client.call(createToken, { body: { name, role: "viewer" } });
+          answered.push(name);
+        } catch {
+          return;
+        }
+        // In the middle of the others' transactions, wherever they happen to be.
+        if (writer === 0 && n === 7) {
+          isAlive = false;
+          program.child.kill("SIGKILL");
+        }
+      }
+    });
+    await once(program.child, "close");
+    isAlive = false;
+    await Promise.all(writers);
+  }
+
+  const program = await start(t, data);
+  const client = await clientOf(program, data);
+  const { items } = await client.call(listTokens, { query: { limit: 1000 } });
+  const names = new Set(items.map(({ name }) => name));
+  assert.ok(answered.length >= 24, `${answered.length} tokens`);
+  assert.deepEqual(
+    answered.filter((name) => !names.has(name)),
+    [],
+  );
+  const record = await client.call(listAudit, { query: { limit: 5000 } });
+  const checkpoints = [{ size: record.size, head: record.head }];
+  assert.equal(verifyChain(record.items as never, { checkpoints }).kind, "ok");
+  const created = record.items.filter(({ action }) => action === "token.created");
+  // State and record are one transaction: there are as many of one as of the other.
+  assert.equal(created.length, items.length);
+});
+
+test("a second server on the same directory is refused with one sentence", async (t) => {
+  const data = join(await temporaryDirectory(t), "server");
+  await start(t, data);
+
+  const { code, text } = await ended(launch(["--data", data, "--address", "127.0.0.1:0"]));
+
+  assert.equal(code, 1);
+  assert.equal(text, `server: another server is already running on ${data}\n`);
+});
+
+test("stops cleanly when asked to, and lets the next one have the directory", async (t) => {
+  const data = join(await temporaryDirectory(t), "server");
+  const { child } = await start(t, data);
+
+  child.kill("SIGTERM");
+  const { code } = await ended(child);
+
+  assert.equal(code, 0);
+  await start(t, data);
+});
+
+test("keys and the first token are readable by their owner alone", async (t) => {
+  const data = join(await temporaryDirectory(t), "server");
+  await start(t, data);
+
+  for (const file of [
+    "admin-token",
+    "keys/director.pem",
+    "keys/release.pem",
+    "keys/registry.pem",
+  ]) {
+    assert.equal((await stat(join(data, file))).mode & 0o777, 0o600, file);
+  }
+  assert.equal((await stat(data)).mode & 0o777, 0o700);
+});
+
+test("wrong arguments are answered with how it is used", async () => {
+  const { code, text } = await ended(launch(["--data", "x", "--address", "nowhere"]));
+
+  assert.equal(code, 2);
+  assert.match(text, /usage: server --data DIR --address HOST:PORT/);
+});

@@ -1,0 +1,276 @@
+import assert from "node:assert/strict";
+import { createPublicKey, verify } from "node:crypto";
+import { describe, test } from "node:test";
+import {
+  cancelJob,
+  createRelease,
+  getJob,
+  getRelease,
+  listChannels,
+  listJobs,
+  setChannel,
+} from "@exclave/api";
+import { fromBase64, type Manifest, type PluginDescriptor, preAuthEncoding } from "@exclave/core";
+import { connectAgent } from "../testing/scripted-agent.ts";
+import { buildAgent, builtBy, PLUGINS, release, uploadSource } from "../testing/scripted-vendor.ts";
+import { assertOnRecord, type TestServer, testServer, until } from "../testing/test-server.ts";
+
+const CRM = `app: crm
+components:
+  - { name: database, type: terraform, source: ./database }
+  - name: api
+    type: command
+    source: ./api
+    build: [make]
+    environment: { URL: "\${{ components.database.outputs.url }}" }
+  - { name: marker, type: command }
+`;
+const SOURCES = { database: "tf 1", api: "api 1" };
+
+async function operations({ client }: TestServer): Promise<string[]> {
+  const { items } = await client.call(listJobs);
+  return items
+    .map(({ operation, component }) => `${operation} ${component ?? ""}`.trim())
+    .toSorted();
+}
+
+describe("a release", () => {
+  test("builds each component once, is signed, and moves its channel", async (t) => {
+    const server = await testServer(t);
+    const agent = await buildAgent(server);
+
+    const made = await release(server, CRM, SOURCES, { channel: "stable" });
+
+    assert.equal(made.state, "ready", made.because ?? "");
+    assert.equal(made.version, "1");
+    assert.deepEqual(await operations(server), ["assemble", "build api", "build database"]);
+    assert.deepEqual(
+      made.components.map(({ name, artifact }) => [name, artifact !== null]),
+      [
+        ["database", true],
+        ["api", true],
+        ["marker", false],
+      ],
+    );
+    const { items } = await server.client.call(listChannels);
+    assert.deepEqual(
+      items.map((channel) => [channel.name, channel.release]),
+      [["stable", made.id]],
+    );
+    assertSigned(server, made.statement);
+    const assemble = agent.offered.find(({ operation }) => operation === "assemble");
+    assert.deepEqual(assemble?.steps[0]?.materials.map(({ name }) => name).toSorted(), [
+      "api",
+      "database",
+      "plugin:command",
+      "plugin:terraform",
+      "runner",
+    ]);
+    await assertOnRecord(
+      server,
+      "release.created",
+      "job.created",
+      "job.ended",
+      "release.ready",
+      "channel.moved",
+    );
+  });
+
+  test("builds only what changed, and only for what a build reads", async (t) => {
+    const server = await testServer(t);
+    await buildAgent(server);
+    await release(server, CRM, SOURCES);
+    const before = (await operations(server)).length;
+
+    const same = await release(server, CRM.replace("URL:", "OTHER:"), SOURCES);
+    const changed = await release(server, CRM, { ...SOURCES, api: "api 2" });
+
+    assert.deepEqual(
+      same.components.map(({ reused }) => reused),
+      [true, true, false],
+    );
+    assert.deepEqual(
+      changed.components.map(({ reused }) => reused),
+      [true, false, false],
+    );
+    const after = await operations(server);
+    // Two more assembles and one more build.
+    assert.equal(after.length - before, 3);
+    assert.equal(after.filter((operation) => operation === "build api").length, 2);
+  });
+
+  test("fails with the build's own words, and leaves the channel alone", async (t) => {
+    const server = await testServer(t);
+    await buildAgent(server, async (manifest) =>
+      manifest.steps[0]?.component === "api"
+        ? { outcome: { kind: "failed", code: "tool", message: "make: no rule" } }
+        : builtBy(manifest),
+    );
+
+    const made = await release(server, CRM, SOURCES, { channel: "stable" });
+
+    assert.equal(made.state, "failed");
+    assert.match(made.because ?? "", /build of api failed \(tool\): make: no rule/);
+    assert.deepEqual((await server.client.call(listChannels)).items, []);
+    await assert.rejects(
+      server.client.call(setChannel, {
+        params: { app: "crm", channel: "stable" } as never,
+        body: { release: made.id },
+      }),
+      /release 1 of crm is failed/,
+    );
+    await assertOnRecord(server, "release.failed");
+  });
+
+  test("goes on where it was after a restart of the server", async (t) => {
+    const server = await testServer(t);
+    const agent = await buildAgent(server, async () => undefined);
+    const { id } = await beginRelease(server);
+    await until(
+      () => server.client.call(listJobs, { query: { state: "running" } }),
+      ({ items }) => items.length === 2,
+      "both builds run",
+    );
+    const { memory } = agent;
+
+    const after = await server.restart();
+    const onJob = async (manifest: Manifest) => builtBy(manifest);
+    const again = await connectAgent(agent.identity, { onJob }, memory, after.url);
+    for (const manifest of agent.offered) await again.end(manifest, builtBy(manifest));
+
+    const made = await until(
+      () => after.client.call(getRelease, { params: { release: id } }),
+      ({ state }) => state !== "building",
+      "the release is over",
+    );
+    assert.equal(made.state, "ready", made.because ?? "");
+    assert.deepEqual(
+      again.offered.map(({ operation }) => operation),
+      ["assemble"],
+    );
+    await assertOnRecord(after, "release.created", "release.ready");
+  });
+
+  test("builds the vendor's own plugin before the components that need it", async (t) => {
+    const server = await testServer(t);
+    const agent = await buildAgent(server);
+    const motd = { ...PLUGINS[0], type: "motd" } as PluginDescriptor;
+    const config = `app: crm
+plugins:
+  - { type: motd, source: ./plugins/motd }
+components:
+  - { name: banner, type: motd, source: ./banner }
+`;
+
+    const sources = { "plugin:motd": "#!/bin/sh", banner: "hello" };
+    const made = await release(server, config, sources, { plugins: { motd } });
+
+    assert.equal(made.state, "ready", made.because ?? "");
+    const [plugin, component] = agent.offered;
+    assert.deepEqual(plugin?.steps[0]?.parameters, { repository: "apps/crm/_plugins/motd" });
+    assert.deepEqual(
+      plugin?.steps[0]?.materials.map(({ name }) => name),
+      ["base"],
+    );
+    assert.equal(component?.steps[0]?.plugin.repository, "apps/crm/_plugins/motd");
+  });
+
+  test("tells every mistake in the file at once, with its place", async (t) => {
+    const server = await testServer(t);
+    await buildAgent(server);
+    const config =
+      "app: crm\ncomponents:\n  - { name: api, type: comand }\n  - { name: api, typ: command }\n";
+
+    const refused = server.client.call(createRelease, { body: { config, sources: {} } });
+
+    await assert.rejects(
+      refused,
+      (failure: { code: string; details: { problems: { line: number }[] } }) => {
+        assert.equal(failure.code, "invalid");
+        assert.ok(failure.details.problems.length >= 2, JSON.stringify(failure.details));
+        assert.ok(failure.details.problems.every(({ line }) => line >= 3));
+        return true;
+      },
+    );
+  });
+
+  test("needs its sources uploaded and the build agent's images", async (t) => {
+    const server = await testServer(t);
+    const body = { config: CRM, sources: {} };
+    await assert.rejects(
+      server.client.call(createRelease, { body }),
+      /has not published the runner/,
+    );
+    await buildAgent(server);
+
+    await assert.rejects(
+      server.client.call(createRelease, { body }),
+      /the source of database was not uploaded/,
+    );
+  });
+
+  test("keeps versions apart", async (t) => {
+    const server = await testServer(t);
+    await buildAgent(server);
+    await release(server, CRM, SOURCES, { version: "1.0" });
+
+    await assert.rejects(
+      release(server, CRM, SOURCES, { version: "1.0" }),
+      /there is a release 1.0/,
+    );
+  });
+
+  test("a build cancelled before anybody heard of it is over at once", async (t) => {
+    const server = await testServer(t);
+    const agent = await buildAgent(server);
+    await agent.disconnect();
+    const { id } = await beginRelease(server);
+    const jobs = await until(
+      () => server.client.call(listJobs),
+      ({ items }) => items.length === 2,
+      "jobs",
+    );
+
+    const [first] = jobs.items;
+    const cancelled = await server.client.call(cancelJob, {
+      params: { job: first?.id ?? "" },
+      body: {},
+    });
+
+    assert.equal(cancelled.state, "cancelled");
+    const made = await until(
+      () => server.client.call(getRelease, { params: { release: id } }),
+      ({ state }) => state === "failed",
+      "the release fails",
+    );
+    assert.match(made.because ?? "", /cancelled/);
+    await assert.rejects(
+      server.client.call(cancelJob, { params: { job: first?.id ?? "" }, body: {} }),
+      /has ended already/,
+    );
+    assert.equal(
+      (await server.client.call(getJob, { params: { job: first?.id ?? "" } })).failure?.code,
+      "cancelled",
+    );
+  });
+});
+
+async function beginRelease(server: TestServer) {
+  const sources = {
+    database: await uploadSource(server, SOURCES.database),
+    api: await uploadSource(server, SOURCES.api),
+  };
+  return server.client.call(createRelease, { body: { config: CRM, sources } });
+}
+
+function assertSigned(
+  { server }: TestServer,
+  statement: { payloadType: string; payload: string; signatures: { sig: string }[] } | undefined,
+): void {
+  assert.ok(statement);
+  const payload = fromBase64(statement.payload) ?? new Uint8Array();
+  const sig = fromBase64(statement.signatures[0]?.sig ?? "") ?? new Uint8Array();
+  const { spki } = server.context.keys.published.release;
+  const key = createPublicKey({ key: Buffer.from(spki, "base64"), format: "der", type: "spki" });
+  assert.ok(verify(null, preAuthEncoding(statement.payloadType, payload), key, sig));
+}

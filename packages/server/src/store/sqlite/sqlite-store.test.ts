@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { test } from "node:test";
+import { describeStore } from "../../testing/describe-store.ts";
+import { temporaryDirectory } from "../../testing/temporary-directory.ts";
+import { MIGRATIONS, migrate } from "./migrations.ts";
+import { openSqliteStore } from "./sqlite-store.ts";
+
+describeStore("sqlite", async (t) => {
+  const file = join(await temporaryDirectory(t), "exclave.db");
+  const stores = [openSqliteStore(file)];
+  t.after(() => Promise.all(stores.map((store) => store.close())));
+  const [store] = stores;
+  assert.ok(store);
+  return {
+    store,
+    async reopen() {
+      await stores.pop()?.close();
+      const again = openSqliteStore(file);
+      stores.push(again);
+      return again;
+    },
+  };
+});
+
+test("a database of a newer version is left alone", async (t) => {
+  const file = join(await temporaryDirectory(t), "exclave.db");
+  const database = new DatabaseSync(file);
+  database.exec(`PRAGMA user_version = ${MIGRATIONS.length + 1}`);
+  database.close();
+
+  assert.throws(() => openSqliteStore(file), /of a newer version/);
+});
+
+test("a migration that fails leaves the database as it was", () => {
+  const database = new DatabaseSync(":memory:");
+  migrate(database, ["CREATE TABLE one (a)"]);
+
+  assert.throws(() => migrate(database, ["", "CREATE TABLE two (a)", "CREATE nonsense"]));
+
+  const tables = database.prepare("SELECT name FROM sqlite_master").all();
+  assert.deepEqual(
+    tables.map((row) => row["name"]),
+    ["one"],
+  );
+  database.close();
+});
+
+test("every commit is synced to disk", async (t) => {
+  const directory = await temporaryDirectory(t);
+  const { openDatabase } = await import("./sqlite-dialect.ts");
+  const database = openDatabase(join(directory, "x.db"));
+  t.after(() => database.close());
+
+  const pragma = (name: string) => Object.values(database.prepare(`PRAGMA ${name}`).get() ?? {})[0];
+
+  assert.equal(pragma("journal_mode"), "wal");
+  assert.equal(pragma("synchronous"), 2);
+});

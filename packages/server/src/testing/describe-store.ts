@@ -1,0 +1,246 @@
+// What every store promises, as tests. A store is done when it passes this suite; a promise that is
+// not in here is not one the server may lean on.
+
+import assert from "node:assert/strict";
+import { describe, type TestContext, test } from "node:test";
+import { Instant, JobId, verifyChain } from "@exclave/core";
+import type { ChannelRow, JobRow } from "../store/rows.ts";
+import type { Store } from "../store/store.ts";
+import { digestNamed } from "./scripted-vendor.ts";
+
+export interface StoreUnderTest {
+  readonly store: Store;
+  /** The same data in a new process's hands, as far as this can be had in one. */
+  reopen(): Promise<Store>;
+}
+
+export function describeStore(
+  name: string,
+  create: (t: TestContext) => Promise<StoreUnderTest>,
+): void {
+  describe(`${name} keeps the store contract`, () => {
+    test("gives back what was put, changed or removed, by key", async (t) => {
+      const { store } = await create(t);
+      await store.transaction((tx) => tx.channels.put(channel("stable", "r1")));
+      await store.transaction((tx) => tx.channels.put(channel("stable", "r2")));
+
+      assert.equal((await store.read.channels.of("crm", "stable"))?.release, "r2");
+      assert.equal(await store.read.channels.of("crm", "beta"), undefined);
+      const removed = await store.transaction((tx) => tx.channels.remove("crm/stable"));
+      assert.equal(removed, true);
+      assert.deepEqual(await store.read.channels.all(), []);
+    });
+
+    test("forgets a transaction that failed, all of it", async (t) => {
+      const { store } = await create(t);
+
+      const failing = store.transaction(async (tx) => {
+        await tx.channels.put(channel("stable", "r1"));
+        await tx.audit.append(entry("channel.moved"));
+        await tx.nextIssueNo("acme");
+        throw new Error("no");
+      });
+
+      await assert.rejects(failing, /no/);
+      assert.deepEqual(await store.read.channels.all(), []);
+      assert.equal((await store.read.audit.head()).size, 0);
+      assert.equal(await store.transaction((tx) => tx.nextIssueNo("acme")), 1);
+    });
+
+    test("runs transactions one after the other", async (t) => {
+      const { store } = await create(t);
+      const add = () =>
+        store.transaction(async (tx) => {
+          const before = Number((await tx.channels.of("crm", "stable"))?.release ?? "0");
+          await new Promise((resolve) => setImmediate(resolve));
+          await tx.channels.put(channel("stable", String(before + 1)));
+        });
+
+      await Promise.all(Array.from({ length: 20 }, add));
+
+      assert.equal((await store.read.channels.of("crm", "stable"))?.release, "20");
+    });
+
+    test("shows nobody what is not committed", async (t) => {
+      const { store } = await create(t);
+      const written = Promise.withResolvers<void>();
+      const failing = store.transaction(async (tx) => {
+        await tx.channels.put(channel("stable", "r1"));
+        written.resolve();
+        await new Promise((resolve) => setImmediate(resolve));
+        throw new Error("no");
+      });
+      await written.promise;
+
+      const [seen] = await Promise.allSettled([store.read.channels.of("crm", "stable"), failing]);
+
+      assert.deepEqual(seen, { status: "fulfilled", value: undefined });
+    });
+
+    test("keeps what was committed when it is opened again", async (t) => {
+      const under = await create(t);
+      await under.store.transaction(async (tx) => {
+        await tx.channels.put(channel("stable", "r1"));
+        await tx.audit.append(entry("channel.moved"));
+      });
+
+      const store = await under.reopen();
+
+      assert.equal((await store.read.channels.of("crm", "stable"))?.release, "r1");
+      assert.equal((await store.read.audit.head()).size, 1);
+    });
+
+    test("pages through rows, newest first, none twice and none missing", async (t) => {
+      const { store } = await create(t);
+      await store.transaction(async (tx) => {
+        for (let n = 0; n < 7; n++) await tx.channels.put(channel(`c${n}`, "r"));
+      });
+
+      const names: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const { items, next } = await store.read.channels.list({ limit: 3, cursor });
+        names.push(...items.map((row) => row.name));
+        cursor = next ?? undefined;
+      } while (cursor !== undefined);
+
+      assert.deepEqual(names, ["c6", "c5", "c4", "c3", "c2", "c1", "c0"]);
+      await assert.rejects(store.read.channels.list({ limit: 3, cursor: "x" }), /cursor/);
+    });
+
+    test("finds jobs by what they are about, and those that are not over", async (t) => {
+      const { store } = await create(t);
+      await store.transaction(async (tx) => {
+        await tx.jobs.put(job("a", { component: "api" }));
+        await tx.jobs.put(job("b", { state: { status: "succeeded", since: at } }));
+        await tx.jobs.put(job("c", { audience: "build", install: null }));
+      });
+
+      const open = await store.read.jobs.open("acme");
+      const byComponent = await store.read.jobs.find({ limit: 10, component: "api" });
+      const byState = await store.read.jobs.find({ limit: 10, state: "succeeded" });
+      const byInstall = await store.read.jobs.find({ limit: 10, install: "acme" });
+
+      assert.deepEqual(
+        open.map(({ id }) => id),
+        [id("a")],
+      );
+      assert.deepEqual(
+        byComponent.items.map((row) => row.id),
+        [id("a")],
+      );
+      assert.deepEqual(
+        byState.items.map((row) => row.id),
+        [id("b")],
+      );
+      assert.deepEqual(
+        byInstall.items.map((row) => row.id),
+        [id("b"), id("a")],
+      );
+    });
+
+    test("hands out commands in order, until they are acknowledged or taken back", async (t) => {
+      const { store } = await create(t);
+      const cancel = (name: string) =>
+        ({ type: "job_cancel", job: id(name), attempt: 1, graceMs: 0 }) as const;
+      await store.transaction(async (tx) => {
+        for (const name of ["a", "b", "c"]) await tx.outbox.add("acme", cancel(name));
+        await tx.outbox.add("other", cancel("d"));
+        await tx.outbox.withdraw(id("b"));
+      });
+      const waiting = await store.read.outbox.waiting("acme", 10);
+      assert.deepEqual(
+        waiting.map((row) => row.job),
+        [id("a"), id("c")],
+      );
+
+      await store.transaction(async (tx) => {
+        for (const [index, row] of waiting.entries()) await tx.outbox.assign(row.id, index + 1);
+        // Too late: it has a number, so it may be on its way.
+        await tx.outbox.withdraw(id("a"));
+      });
+      assert.deepEqual(
+        (await store.read.outbox.sent("acme")).map(({ seq }) => seq),
+        [1, 2],
+      );
+
+      await store.transaction((tx) => tx.outbox.trim("acme", 1));
+      assert.deepEqual(
+        (await store.read.outbox.sent("acme")).map((row) => row.job),
+        [id("c")],
+      );
+      assert.equal((await store.read.outbox.waiting("other", 10)).length, 1);
+    });
+
+    test("numbers manifests per audience, rising by one", async (t) => {
+      const { store } = await create(t);
+
+      const numbers = await store.transaction(async (tx) => [
+        await tx.nextIssueNo("acme"),
+        await tx.nextIssueNo("acme"),
+        await tx.nextIssueNo("other"),
+      ]);
+
+      assert.deepEqual(numbers, [1, 2, 1]);
+    });
+
+    test("chains audit records, also those of transactions that came at once", async (t) => {
+      const { store } = await create(t);
+      const actions = Array.from({ length: 10 }, (_, n) => `act.${n}`);
+
+      await Promise.all(
+        actions.map((action) => store.transaction((tx) => tx.audit.append(entry(action)))),
+      );
+
+      const records = await store.read.audit.after(0, 100);
+      const head = await store.read.audit.head();
+      assert.deepEqual(verifyChain(records, { checkpoints: [head] }), { kind: "ok", ...head });
+      assert.equal(head.size, 10);
+      assert.deepEqual(
+        (await store.read.audit.newest(2)).map(({ seq }) => seq),
+        [10, 9],
+      );
+      assert.equal((await store.read.audit.after(0, 100, "nobody")).length, 0);
+    });
+  });
+}
+
+const at = Instant.parse(1_000);
+const id = (name: string): JobId => JobId.parse(`j${name.repeat(16)}`);
+
+function channel(name: string, release: string): ChannelRow {
+  return { app: "crm", name, release, movedAt: at };
+}
+
+function entry(action: string) {
+  return { at, actor: "test", action, subject: "thing", details: { n: 1, gone: undefined } };
+}
+
+function job(name: string, changes: Partial<JobRow> = {}): JobRow {
+  return {
+    id: id(name),
+    attempt: 1,
+    audience: "acme",
+    install: "acme",
+    app: "crm",
+    component: null,
+    release: null,
+    operation: "apply",
+    state: { status: "queued", since: at },
+    about: { kind: "destroy" },
+    because: "",
+    requestedBy: "test",
+    createdAt: at,
+    startedAt: null,
+    endedAt: null,
+    failure: null,
+    exitCode: null,
+    plan: null,
+    log: null,
+    logComplete: false,
+    manifestDigest: digestNamed("manifest"),
+    reads: [],
+    writes: [],
+    ...changes,
+  };
+}

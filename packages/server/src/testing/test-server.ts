@@ -1,0 +1,79 @@
+// A real server on a port of its own, with what a test needs to talk to it.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { type Client, createClient } from "@exclave/api";
+import { verifyChain } from "@exclave/core";
+import { pino } from "pino";
+import { type RunningServer, startServer } from "../server.ts";
+import { temporaryDirectory } from "./temporary-directory.ts";
+
+export interface TestServer {
+  readonly data: string;
+  readonly server: RunningServer;
+  readonly url: string;
+  readonly token: string;
+  readonly client: Client;
+  /** Stops and starts on the same directory. */
+  restart(): Promise<TestServer>;
+}
+
+export async function testServer(t: TestContext, given?: string): Promise<TestServer> {
+  const data = given ?? join(await temporaryDirectory(t), "server");
+  const log = pino({ level: process.env["TEST_LOG"] ?? "silent" }, pino.destination(2));
+  const server = await startServer({ data, host: "127.0.0.1", port: 0, log });
+  let isClosed = false;
+  const close = async () => {
+    if (isClosed) return;
+    isClosed = true;
+    await server.close();
+  };
+  t.after(close);
+  const token = (await readFile(join(data, "admin-token"), "utf8")).trim();
+  return {
+    data,
+    server,
+    url: server.url,
+    token,
+    client: createClient({ url: server.url, token }),
+    async restart() {
+      await close();
+      return testServer(t, data);
+    },
+  };
+}
+
+/** The record is whole, and says these things happened, in this order. */
+export async function assertOnRecord(
+  { server }: Pick<TestServer, "server">,
+  ...actions: readonly string[]
+): Promise<void> {
+  const { audit } = server.context.store.read;
+  const records = await audit.after(0, 10_000);
+  const verdict = verifyChain(records, { checkpoints: [await audit.head()] });
+  assert.equal(verdict.kind, "ok", JSON.stringify(verdict));
+  const seen = records.map(({ action }) => action);
+  let from = 0;
+  for (const action of actions) {
+    const at = seen.indexOf(action, from);
+    assert.notEqual(at, -1, `${action} is not on record after ${seen.slice(0, from).join(", ")}`);
+    from = at + 1;
+  }
+}
+
+/** Looks until it is so. Ends by the test's own time limit. */
+export async function until<Value>(
+  look: () => Promise<Value>,
+  isSo: (value: Value) => boolean,
+  what: string,
+): Promise<Value> {
+  const deadline = Date.now() + 20_000;
+  for (;;) {
+    const value = await look();
+    if (isSo(value)) return value;
+    if (Date.now() > deadline) assert.fail(`${what}: ${JSON.stringify(value, null, 1)}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
