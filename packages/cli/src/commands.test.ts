@@ -157,6 +157,36 @@ describe("wishes", () => {
   });
 });
 
+describe("taking things away", () => {
+  const destroy = ["install", "destroy", "acme"];
+
+  test("asks a person for the name first, and does nothing on another answer", async (t) => {
+    const double = await createApiDouble(t, { destroyInstall: () => installView() });
+    const bench = await createBench(t, double);
+
+    const wrong = await bench.run(destroy, { isTTY: true, stdin: "yes\n" });
+    assert.deepEqual([wrong.exitCode, double.asked.length], [2, 0]);
+    assert.match(wrong.stderr, /takes down everything in acme[\s\S]*nothing was done/);
+
+    const right = await bench.run(destroy, { isTTY: true, stdin: "acme\n" });
+    assert.deepEqual([right.exitCode, double.asked.length], [0, 1]);
+  });
+
+  test("does not ask a script, nor with --yes", async (t) => {
+    const note = { forgotten: "acme", note: "its record stays" };
+    const double = await createApiDouble(t, {
+      destroyInstall: () => installView(),
+      forgetInstall: () => note,
+    });
+    const bench = await createBench(t, double);
+
+    assert.equal((await bench.run(destroy)).exitCode, 0);
+    const forgotten = await bench.run(["install", "forget", "acme", "-y"], { isTTY: true });
+
+    assert.equal(forgotten.stdout, "acme is forgotten: its record stays\n");
+  });
+});
+
 describe("jobs that are followed", () => {
   test("exec writes the command's output to stdout and ends with its exit code", async (t) => {
     const double = await createApiDouble(t, {

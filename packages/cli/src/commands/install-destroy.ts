@@ -4,12 +4,14 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { durationOption } from "../arguments.ts";
 import { handler, type World } from "../cli.ts";
+import { confirmByName } from "../confirm.ts";
 import { printInstall } from "../install-text.ts";
 import { checked } from "../problem.ts";
 import { waitForDestroy } from "../wait-install.ts";
 
 const Options = z.object({
   because: z.string().optional(),
+  yes: z.boolean().default(false),
   wait: z.boolean().default(false),
   timeout: z.int(),
 });
@@ -21,14 +23,16 @@ export function addInstallDestroy(install: Command, world: World): void {
     .description("take everything down in reverse order, then the sandbox")
     .argument("<name>")
     .option("--because <reason>", "why, for the record")
+    .option("-y, --yes", "do not ask")
     .option("--wait", "wait until nothing is left")
     .addOption(durationOption("--timeout <duration>", "how long to wait", "10m"))
     .action(
       handler(
         world,
         Options,
-        async ({ cli, options: { because, wait, timeout } }, given: string) => {
+        async ({ cli, options: { because, yes, wait, timeout } }, given: string) => {
           const name = checked(InstallName, given, "an install");
+          if (!yes) await confirmByName(cli, name, `This takes down everything in ${name}.`);
           const client = await cli.connect();
           const body = because === undefined ? {} : { because };
           const view = await client.call(destroyInstall, { params: { install: name }, body });

@@ -3,6 +3,7 @@ import { InstallName } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
 import { handler, type World } from "../cli.ts";
+import { confirmByName } from "../confirm.ts";
 import { checked } from "../problem.ts";
 
 export function addInstallForget(install: Command, world: World): void {
@@ -13,12 +14,14 @@ export function addInstallForget(install: Command, world: World): void {
     )
     .argument("<name>")
     .option("--force", "also when it was not destroyed: what runs there goes on running")
+    .option("-y, --yes", "do not ask")
     .action(
       handler(
         world,
-        z.object({ force: z.boolean().default(false) }),
-        async ({ cli, options: { force } }, given: string) => {
+        z.object({ force: z.boolean().default(false), yes: z.boolean().default(false) }),
+        async ({ cli, options: { force, yes } }, given: string) => {
           const params = { install: checked(InstallName, given, "an install") };
+          if (!yes) await confirmByName(cli, given, `The server will not know ${given} any more.`);
           const client = await cli.connect();
           const query = { force: force ? ("true" as const) : ("false" as const) };
           const answer = await client.call(forgetInstall, { params, query });

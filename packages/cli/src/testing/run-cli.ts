@@ -47,7 +47,7 @@ export async function createBench(t: TestContext, double?: ApiDouble): Promise<B
     const exitCode = await runCli(argv, {
       environment: { EXCLAVE_HOME: home, ...reach, ...options.environment },
       directory: root,
-      stdin: Readable.from([options.stdin ?? ""]),
+      stdin: Object.assign(Readable.from([options.stdin ?? ""]), { isTTY: options.isTTY ?? false }),
       stdout: screen("stdout"),
       stderr: screen("stderr"),
       signal: options.signal ?? new AbortController().signal,
