@@ -161,10 +161,31 @@ describe("copyArtifact", () => {
 
     await copyArtifact({ ...copy, target: { repository: "plain" }, referrers: true });
 
+    await copyArtifact({ ...copy, target: { repository: "fresh" }, referrers: true });
+
+    assert.equal((await to.referrers("fresh", index.digest))[0]?.digest, signature.digest);
     const found = await to.referrers("plain", index.digest);
     assert.deepEqual(
       found.map(({ digest }) => digest),
       [signature.digest],
+    );
+  });
+
+  test("asks twice when the artifact is there and signatures are wanted", async () => {
+    const from = createMemoryStore();
+    const { images } = await release(from, "a");
+    const { digest } = images[0] as { digest: Digest };
+    const copy = { source: { repository: "a", digest }, target: { repository: "a" } };
+    const { store: to, calls } = watched(createMemoryStore());
+    await copyArtifact({ from, to, ...copy, referrers: true });
+    calls.length = 0;
+    const source = watched(from);
+
+    await copyArtifact({ from: source.store, to, ...copy, referrers: true });
+
+    assert.deepEqual(
+      [...calls, ...source.calls],
+      [`headManifest ${digest}`, `referrers ${digest}`],
     );
   });
 

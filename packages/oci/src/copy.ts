@@ -40,10 +40,9 @@ export async function copyArtifact(copy: CopyArtifact): Promise<CopyResult> {
   const { digest } = copy.source;
   const counted = { copiedBytes: 0, skippedBytes: 0 };
 
-  const there = await to.headManifest(target.repository, digest, { signal });
-  if (there && !copy.referrers) {
+  if (await to.headManifest(target.repository, digest, { signal })) {
     await moveTag(copy);
-    return { digest, ...counted };
+    return { digest, ...(await bringReferrers(copy, counted)) };
   }
 
   const tree = await readTree(copy);
@@ -71,6 +70,25 @@ async function moveTag({ from, to, source, target, signal }: CopyArtifact): Prom
     signal,
   });
   await to.writeManifest(target.repository, bytes, mediaType, target.tag, { signal });
+}
+
+/** What is there may have been signed since: referrers are looked for even then. */
+async function bringReferrers(
+  copy: CopyArtifact,
+  counted: { copiedBytes: number; skippedBytes: number },
+): Promise<typeof counted> {
+  if (!copy.referrers) return counted;
+  const { from, source, signal } = copy;
+  for (const { digest } of await from.referrers(source.repository, source.digest, { signal })) {
+    const result = await copyArtifact({
+      ...copy,
+      source: { repository: source.repository, digest },
+      target: { repository: copy.target.repository },
+    });
+    counted.copiedBytes += result.copiedBytes;
+    counted.skippedBytes += result.skippedBytes;
+  }
+  return counted;
 }
 
 /** Every manifest of the artifact, each one after those that list it or that it is about. */

@@ -11,7 +11,7 @@ import {
 } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
-import { readImage } from "./content-store.ts";
+import { type ContentStore, readImage } from "./content-store.ts";
 import { MEDIA_TYPES, parseManifest } from "./descriptor.ts";
 import { createMemoryStore } from "./memory-store.ts";
 import { packFiles, packImage } from "./pack.ts";
@@ -74,6 +74,25 @@ test("files come out as they went in", async (t) => {
   assert.equal((await stat(join(to, "bin", "tool"))).mode & 0o777, 0o755);
   assert.equal((await stat(join(to, LONG))).mode & 0o777, 0o644);
   assert.equal(await readlink(join(to, "link")), "bin/tool");
+});
+
+test("content that was changed on its way is not unpacked without a word", async (t) => {
+  const directory = await temporaryDirectory(t);
+  const from = await sourceTree(join(directory, "from"));
+  const store = createMemoryStore();
+  const { digest } = await packImage({ store, repository: "a", layers: [{ directory: from }] });
+  const [layer] = (await readImage(store, "a", digest)).manifest.layers;
+  const lying: ContentStore = {
+    ...store,
+    async *readBlob(repository, blob, options) {
+      yield* store.readBlob(repository, blob, options);
+      if (blob === layer?.digest) yield Buffer.from("more");
+    },
+  };
+
+  const unpacking = unpackImage(lying, "a", digest, join(directory, "to"));
+
+  await assert.rejects(unpacking, /does not match/);
 });
 
 test("an image builds on another, with its layers and its configuration", async (t) => {

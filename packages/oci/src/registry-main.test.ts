@@ -111,7 +111,11 @@ describe("the registry as a program", () => {
     const name = ["--repository", "exclave/runner", "--tag", "current"];
     const imported = await finish(run(t, ["--directory", data, ...layout, ...name]));
 
+    const other = ["--repository", "exclave/runner", "--digest", digest, "--tag", "seed"];
+    const byDigest = await finish(run(t, ["--directory", data, ...layout, ...other]));
+
     assert.deepEqual(imported, { code: 0, stdout: `${digest}\n`, stderr: "" });
+    assert.deepEqual(byDigest, imported);
     const auth = ["--auth-keys", join(directory, "keys.json"), "--issuer", "acme"];
     const { url } = await start(t, ["--directory", data, ...auth, "--service", "acme-registry"]);
     const token = await mintToken({
@@ -127,26 +131,29 @@ describe("the registry as a program", () => {
     const client = createRegistryClient({ url, token });
     t.after(() => client.close());
     assert.equal((await client.readManifest("exclave/runner", "current")).digest, digest);
+    assert.deepEqual(await client.tags("exclave/runner"), ["current", "seed"]);
     assert.equal((await fetch(new URL("/v2/", url))).status, 401);
   });
 
-  const WRONG: Record<string, string[]> = {
-    "without a word on who may come in": [],
-    "with keys and anonymous at once": ["--anonymous", "--auth-keys", "f", "--issuer", "i"],
-    "with keys but no issuer": ["--auth-keys", "f"],
-    "with an address that is none": ["--anonymous", "--address", "here"],
-    "with an option that is none": ["--anonymus"],
-    "to import without a name": ["--import-layout", "nowhere"],
-  };
-  for (const [what, args] of Object.entries(WRONG)) {
-    test(`refuses to start ${what}`, async (t) => {
-      const directory = await temporaryDirectory(t);
+  test("refuses to start unless it is clear who may come in, where it listens and what it imports", async (t) => {
+    const directory = await temporaryDirectory(t);
+    const wrong = [
+      [],
+      ["--anonymous", "--auth-keys", "f", "--issuer", "i"],
+      ["--auth-keys", "f"],
+      ["--anonymous", "--address", "here"],
+      ["--anonymus"],
+      ["--import-layout", "nowhere"],
+    ];
 
-      const { code, stdout, stderr } = await finish(run(t, ["--directory", directory, ...args]));
+    const ended = await Promise.all(
+      wrong.map((args) => finish(run(t, ["--directory", directory, ...args]))),
+    );
 
+    for (const { code, stdout, stderr } of ended) {
       assert.equal(code, 1);
       assert.equal(stdout, "");
       assert.notEqual(stderr, "");
-    });
-  }
+    }
+  });
 });
