@@ -49,7 +49,7 @@ export function names(text: string, before: readonly string[] = []): string[] {
   ];
 }
 
-/** Collects `name=value`; a value that reads as a JSON number or boolean is one. */
+/** Collects `name=value`; a number or boolean is one unless it stands in quotes. */
 export function inputs(
   text: string,
   before: Readonly<Record<string, unknown>> = {},
@@ -61,6 +61,7 @@ export function inputs(
 
 function inputValue(text: string): unknown {
   if (text === "true" || text === "false") return text === "true";
+  if (/^"[^"\\]*"$/.test(text)) return text.slice(1, -1);
   return /^-?(0|[1-9]\d*)(\.\d+)?$/.test(text) ? Number(text) : text;
 }
 

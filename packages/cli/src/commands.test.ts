@@ -107,12 +107,21 @@ describe("wishes", () => {
     const bench = await createBench(t, double);
 
     const create = ["install", "create", "acme", "--app", "crm", "--input", "domain=a=b.test"];
-    await bench.run([...create, "--input", "seats=5", "--input", "trial=true"]);
+    await bench.run([
+      ...create,
+      "--input",
+      "seats=5",
+      "--input",
+      "trial=true",
+      "--input",
+      'code="5"',
+    ]);
 
     assert.deepEqual(firstBody(double).inputs, {
       domain: "a=b.test",
       seats: 5,
       trial: true,
+      code: "5",
     });
   });
 
@@ -265,17 +274,21 @@ describe("audit verify", () => {
 
 describe("errors", () => {
   const refusals = [
-    { code: "not_found", exitCode: 4, says: /error: there is no acme\n {2}.*exclave install list/ },
+    {
+      code: "not_found",
+      exitCode: 4,
+      says: /error: there is no install acme\n {2}.*exclave install list/,
+    },
     { code: "forbidden", exitCode: 3, says: /token create/ },
-    { code: "conflict", exitCode: 6, says: /error: there is no acme\n$/ },
-    { code: "invalid", exitCode: 2, says: /error: there is no acme\n$/ },
-    { code: "bug", exitCode: 70, says: /error: there is no acme\n$/ },
+    { code: "conflict", exitCode: 6, says: /error: there is no install acme\n$/ },
+    { code: "invalid", exitCode: 2, says: /error: there is no install acme\n$/ },
+    { code: "bug", exitCode: 70, says: /error: there is no install acme\n$/ },
   ] as const;
   for (const { code, exitCode, says } of refusals) {
     test(`${code} ends with ${exitCode} and a sentence`, async (t) => {
       const double = await createApiDouble(t, {
         getInstall: () => {
-          throw new Failure(code, "there is no acme");
+          throw new Failure(code, "there is no install acme");
         },
       });
       const bench = await createBench(t, double);

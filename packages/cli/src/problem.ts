@@ -97,7 +97,7 @@ function ending(exitCode: number, message: string, hint?: string): Ending {
   return { exitCode, lines: [`error: ${message}`, ...(hint ? [`  ${hint}`] : [])] };
 }
 
-function hintFor({ code }: Failure): string | undefined {
+function hintFor({ code, message }: Failure): string | undefined {
   switch (code) {
     case "unavailable":
       return "start a server on this machine with `exclave up`, or name one with --server or --context";
@@ -106,12 +106,19 @@ function hintFor({ code }: Failure): string | undefined {
     case "forbidden":
       return "ask for a token with a higher role: `exclave token create NAME --role operator`";
     case "not_found":
-      return "the `list` of each noun shows what there is, for example `exclave install list`";
+      return listHint(message);
     case "rate_limited":
       return "wait a moment and try again";
     default:
       return undefined;
   }
+}
+
+/** Where to look for what there is; releases are seen through their channels. */
+function listHint(message: string): string | undefined {
+  const noun = /\bno (install|job|agent|token|channel|release)\b/.exec(message)?.[1];
+  if (noun === undefined) return undefined;
+  return `\`exclave ${noun === "release" ? "channel" : noun} list\` shows what there is`;
 }
 
 export function isAbort(reason: unknown): boolean {

@@ -44,7 +44,7 @@ Fields are added, never renamed. Times are milliseconds since 1970.
   \`components[]\` (\`name\`, \`type\`, \`artifact\`, \`reused\`, \`job\`).
 - \`check -o json\`: \`ok\`, \`file\`, \`app\`, \`components\`, \`withPlugins\`, \`problems[]\` (\`file\`, \`line\`, \`column\`, \`message\`, \`hint\`).
 - \`audit verify -o json\`: \`ok\`, and \`size\` and \`head\`, or \`seq\` and \`because\` of the first row that is broken.
-- every \`list\` is an array, whole: pages are fetched for you.`;
+- every \`list\` is an array, whole: pages are fetched for you. \`job list\` and \`audit list\` are cut to the newest \`--limit\`.`;
 
 function section({ path, usage, description, args, options, aliases }: CommandNode): string {
   const parts = [

@@ -16,7 +16,7 @@ export function addAuditCommands(program: Command, world: World): void {
     .command("list")
     .alias("ls")
     .description("list the newest rows of the record")
-    .option("--limit <count>", "how many", count, 50)
+    .option("--limit <count>", "how many", count, 200)
     .option("--subject <subject>", "only what is about this install, job, release or agent")
     .action(
       handler(

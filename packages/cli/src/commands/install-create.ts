@@ -29,7 +29,11 @@ export function addInstallCreate(install: Command, world: World): void {
     .option("--channel <name>", "the channel it follows", "stable")
     .option("--sandbox <name>", "the base it stands on", "local")
     .option("--directory <path>", "where the local sandbox puts it")
-    .option("--input <name=value>", "a value the app asks for (repeatable)", inputs)
+    .option(
+      "--input <name=value>",
+      "a value the app asks for (repeatable; a number that is text in quotes)",
+      inputs,
+    )
     .option("--wait", "wait until it is healthy")
     .addOption(durationOption("--timeout <duration>", "how long to wait", "10m"))
     .action(

@@ -24,7 +24,11 @@ export function addInstallDeploy(install: Command, world: World): void {
     .argument("<name>")
     .option("--release <release>", "this release instead of the channel's (id or version)")
     .option("--channel <name>", "follow another channel")
-    .option("--input <name=value>", "change a value the app asks for (repeatable)", inputs)
+    .option(
+      "--input <name=value>",
+      "change a value the app asks for (repeatable; a number that is text in quotes)",
+      inputs,
+    )
     .option("--allow-destroy <components>", "components no longer in the app that may go", names)
     .option("--wait", "wait until it is healthy")
     .addOption(durationOption("--timeout <duration>", "how long to wait", "10m"))

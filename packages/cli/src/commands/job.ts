@@ -32,7 +32,7 @@ export function addJobCommands(program: Command, world: World): void {
     .option("--component <name>", "only those of one component")
     .addOption(new Option("--state <state>", "only those in one state").choices(JobStatus.options))
     .option("--release <id>", "only those of one release")
-    .option("--limit <count>", "how many", count, 50)
+    .option("--limit <count>", "how many", count, 200)
     .action(
       handler(world, ListOptions, async ({ cli, options: { limit, ...query } }) => {
         const jobs = await listAll<JobView>(await cli.connect(), listJobs, query, limit);
