@@ -2,7 +2,14 @@ import assert from "node:assert/strict";
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { AgentId, evaluateConfig, type JobName, jobName, type Manifest } from "@exclave/core";
+import {
+  AgentId,
+  evaluateConfig,
+  Failure,
+  type JobName,
+  jobName,
+  type Manifest,
+} from "@exclave/core";
 import { createFakeRuntime, type FakePlace, type FakeProgram } from "@exclave/runtime/testing";
 import { type Agent, startAgent } from "./agent.ts";
 import { createJobs } from "./jobs.ts";
@@ -30,6 +37,8 @@ interface Bench {
   readonly starts: JobName[];
   readonly home: string;
   readonly isHeld: { value: boolean };
+  /** How many commits will find the disk full. */
+  readonly fullDisk: { commits: number };
   startAgent(): Promise<Agent>;
   openJournal(): Journal;
 }
@@ -42,6 +51,7 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
   const place: FakePlace = new Map();
   const starts: JobName[] = [];
   const isHeld = { value: true };
+  const fullDisk = { commits: 0 };
   const keys = generateKeyPairSync("ed25519");
   const identity = {
     version: 1,
@@ -57,7 +67,7 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
   const openJournal = () => createSqliteJournal({ path: join(home, "agent", "journal.db") });
 
   async function start(): Promise<Agent> {
-    const journal = openJournal();
+    const journal = fillable(openJournal(), fullDisk);
     const runtime = createFakeRuntime({
       place,
       programOf: () => async (running) => {
@@ -91,6 +101,7 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
       jobs,
       home,
       freeBytesMin: 0,
+      journalRetryMs: 10,
       now,
       random: () => 0,
       log: silentLog,
@@ -105,7 +116,30 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
     t.after(stop);
     return { stop };
   }
-  return { server, director, place, starts, home, isHeld, startAgent: start, openJournal };
+  return {
+    server,
+    director,
+    place,
+    starts,
+    home,
+    isHeld,
+    fullDisk,
+    startAgent: start,
+    openJournal,
+  };
+}
+
+function fillable(journal: Journal, fullDisk: Bench["fullDisk"]): Journal {
+  return {
+    ...journal,
+    commit(writes) {
+      if (writes.length > 0 && fullDisk.commits > 0) {
+        fullDisk.commits--;
+        throw new Failure("disk_full", "there is no room left for the agent's journal");
+      }
+      journal.commit(writes);
+    },
+  };
 }
 
 function current(name: string, changes: Parameters<typeof job>[1] = {}): Manifest {
@@ -147,7 +181,7 @@ test("a job that is offered runs, and its end, outputs and log arrive", async (t
   await b.server.until(() => b.server.log(manifest.id).length >= end.logBytes, "the log is whole");
   const log = b.server.log(manifest.id);
   assert.equal(createHash("sha256").update(log).digest("hex"), end.logSha256);
-  assert.ok(log.startsWith("doing apply\n") && log.endsWith("done\n"));
+  assert.ok(log.startsWith("doing apply\n") && log.endsWith("many words\n"));
   assert.deepEqual(
     b.server.events.map(({ type }) => type),
     ["inventory", "job_accepted", "job_started", "job_ended"],
@@ -175,8 +209,8 @@ test("an agent that dies while a job runs finds it again: one start, one end", a
   assert.deepEqual(b.starts, [nameOf(manifest)]);
   const ends = b.server.events.filter(({ type }) => type === "job_ended");
   assert.equal(ends.length, 1);
-  await b.server.until(() => b.server.log(manifest.id).endsWith("done\n"), "the log is whole");
-  assert.equal(b.server.log(manifest.id), "first half\nsecond half\ndone\n");
+  await b.server.until(() => b.server.log(manifest.id).includes("second"), "the log is whole");
+  assert.equal(b.server.log(manifest.id), "first half\nsecond half\n");
 });
 
 test("a job ends while the server is away, and nothing is missing when it is back", async (t) => {
@@ -202,13 +236,13 @@ test("a job ends while the server is away, and nothing is missing when it is bac
 
 test("after the server has everything, the job is gone from runtime, spool and journal", async (t) => {
   const b = await bench(t, async ({ say }) => {
-    say(OK);
+    say(`a word\n${OK}`);
     return 0;
   });
   const manifest = current("apply");
   const agent = await b.startAgent();
   offer(b, manifest);
-  await b.server.until(() => b.server.log(manifest.id) === "done\n", "the log is whole");
+  await b.server.until(() => b.server.log(manifest.id) === "a word\n", "the log is whole");
   await b.server.until(() => endOf(b, manifest) !== undefined, "the job has ended");
 
   // A later command is taken only after the acknowledgements before it.
@@ -305,4 +339,24 @@ test("a deployed component's health is looked up and told, and its drift too", a
     { component, health, because, drift: event.drift },
     { component: "api", health: "degraded", because: "drifted", drift },
   );
+});
+
+test("a journal without room stops nothing for good: what could not be kept is taken again", async (t) => {
+  const b = await bench(t, async ({ say }) => {
+    say(OK);
+    return 0;
+  });
+  const manifest = current("apply");
+  await b.startAgent();
+  const isLinked = () => b.server.events.some(({ type }) => type === "inventory");
+  await b.server.until(isLinked, "it is linked");
+
+  b.fullDisk.commits = 3;
+  offer(b, manifest);
+  await b.server.until(() => endOf(b, manifest) !== undefined, "the job has ended");
+
+  assert.equal(b.fullDisk.commits, 0);
+  assert.deepEqual(b.starts, [nameOf(manifest)]);
+  const accepted = b.server.events.filter(({ type }) => type === "job_accepted");
+  assert.equal(accepted.length, 1);
 });

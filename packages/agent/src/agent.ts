@@ -36,6 +36,8 @@ export interface AgentOptions {
   /** The directory whose disk must have room. */
   readonly home: string;
   readonly freeBytesMin: number;
+  /** How long to wait before an input that could not be journaled is taken again. */
+  readonly journalRetryMs?: number;
   readonly publish?: (grant: Grant) => Promise<PublishedImages>;
   readonly link?: (options: LinkClientOptions) => LinkClient;
   readonly now: () => number;
@@ -101,7 +103,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         setTimeout(() => {
           isBusy = false;
           drain();
-        }, JOURNAL_RETRY_MS).unref();
+        }, options.journalRetryMs ?? JOURNAL_RETRY_MS).unref();
         return;
       }
       queue.shift();

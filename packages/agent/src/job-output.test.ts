@@ -49,7 +49,6 @@ test("keeps plain text as it is and shows what lines mean", () => {
     "copying (1 of 2)",
     'output url = "http://x"',
     "output key = (sensitive)",
-    "done",
     "",
   ]);
 });
@@ -102,9 +101,16 @@ test("a log over its limit says so, and the result still counts", () => {
 
   assert.match(
     log,
-    /^x{50}\n\[the log is over its limit of 100 bytes and ends here\]\n\[86 bytes of log/,
+    /^x{50}\n\[the log is over its limit of 100 bytes and ends here\]\n\[81 bytes of log/,
   );
   assert.equal(collected.result?.ok, true);
+});
+
+test("a failure and a status are said in words", () => {
+  const failed = { type: "result", ok: false, failure: { code: "tool", message: "no helm" } };
+  const seen = { type: "result", ok: true, health: "degraded", because: "no answer" };
+
+  assert.equal(read(lines(failed, seen)).log, "failed: no helm\ndegraded: no answer\n");
 });
 
 test("a line that is no message of a job is text", () => {

@@ -86,7 +86,8 @@ export function createJobOutput({ secrets, logBytesMax }: JobOutputOptions): Job
     pendingBytes = 0;
     const parsed = parseJobLine(line);
     if (parsed) collect(parsed);
-    return within(redact(parsed ? render(parsed) : line));
+    const text = parsed ? render(parsed) : line;
+    return text === undefined ? "" : within(redact(text));
   }
 
   function collect(line: JobLine): void {
@@ -113,7 +114,8 @@ export function createJobOutput({ secrets, logBytesMax }: JobOutputOptions): Job
   }
 }
 
-function render(line: JobLine): string {
+/** A line for people; nothing where the job's state says it all. */
+function render(line: JobLine): string | undefined {
   switch (line.type) {
     case "log":
       return line.level === "info" ? line.message : `${line.level}: ${line.message}`;
@@ -134,9 +136,10 @@ function render(line: JobLine): string {
   }
 }
 
-function renderResult({ ok, failure, health, because, plan }: ResultLine): string {
+function renderResult({ ok, failure, health, because, plan }: ResultLine): string | undefined {
   if (!ok) return `failed: ${failure?.message ?? "no reason was given"}`;
   if (plan) return `plan: ${plan.summary}`;
   if (health) return because ? `${health}: ${because}` : health;
-  return "done";
+  // What exec and logs print is theirs to the last byte.
+  return undefined;
 }

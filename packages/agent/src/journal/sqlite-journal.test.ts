@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { type TestContext, test } from "node:test";
+import { test } from "node:test";
 import { Failure } from "@exclave/core";
 import { describeJournal } from "../testing/journal-contract.ts";
+import { temporaryDirectory } from "../testing/temporary-directory.ts";
 import { createSqliteJournal } from "./sqlite-journal.ts";
 
 describeJournal("the SQLite journal", async (t) => {
@@ -81,9 +81,3 @@ test("a journal of a newer agent is not touched", async (t) => {
 
   assert.throws(() => createSqliteJournal({ path }), /newer agent/);
 });
-
-async function temporaryDirectory(t: TestContext): Promise<string> {
-  const directory = await mkdtemp(join(tmpdir(), "exclave-agent-"));
-  t.after(() => rm(directory, { recursive: true, force: true }));
-  return directory;
-}

@@ -9,7 +9,7 @@ import { job, recordOf } from "./builders.ts";
 export interface JournalUnderTest {
   readonly journal: Journal;
   /** What a later life of the agent would see. */
-  reopen(): Journal;
+  readonly reopen: () => Journal;
 }
 
 export function describeJournal(

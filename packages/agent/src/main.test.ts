@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { temporaryDirectory } from "./testing/temporary-directory.ts";
+
+const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
+
+function run(...args: string[]): Promise<{ code: number; stderr: string }> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [MAIN, ...args], (reason, _, stderr) => {
+      resolve({ code: typeof reason?.code === "number" ? reason.code : 0, stderr });
+    });
+  });
+}
+
+test("wrong use ends with one sentence and a code that is not zero", async (t) => {
+  const home = await temporaryDirectory(t);
+  await writeFile(join(home, "join"), "no join string");
+  const empty = join(home, "empty");
+
+  const answers = await Promise.all([
+    run("--home", home),
+    run("install"),
+    run("build", "--home", home, "--log-level", "loud"),
+    run("build", "--home", empty),
+    run("build", "--home", home),
+  ]);
+
+  assert.deepEqual(
+    answers.map(({ code }) => code),
+    [1, 1, 1, 1, 1],
+  );
+  const sentences = answers.map(({ stderr }) => stderr.trim());
+  assert.match(sentences[0] ?? "", /build, setup or install/);
+  assert.match(sentences[1] ?? "", /--home/);
+  assert.match(sentences[2] ?? "", /loud is no log level/);
+  assert.match(sentences[3] ?? "", /has not joined a server/);
+  assert.match(sentences[4] ?? "", /not a join string/);
+  for (const sentence of sentences) assert.equal(sentence.split("\n").length, 1);
+});
