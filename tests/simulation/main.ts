@@ -13,8 +13,8 @@ const { values } = parseArgs({
 
 const seeds =
   values.seed === undefined
-    ? Array.from({ length: Number(values.seeds) }, (_, index) => index + 1)
-    : [Number(values.seed)];
+    ? Array.from({ length: whole(values.seeds, "--seeds") }, (_, index) => index + 1)
+    : [whole(values.seed, "--seed")];
 
 let failed = 0;
 let jobs = 0;
@@ -30,3 +30,11 @@ for (const seed of seeds) {
 }
 console.log(`${seeds.length} seeds, ${failed} violations (${jobs} jobs)`);
 process.exitCode = failed > 0 ? 1 : 0;
+
+function whole(text: string, option: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) {
+    console.error(`${option} wants a whole number above zero, not ${text}`);
+    process.exit(2);
+  }
+  return Number(text);
+}

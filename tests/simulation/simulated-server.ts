@@ -10,20 +10,22 @@ import {
   jobName,
   unreachable,
 } from "@exclave/core";
-import { applyAgentEvent } from "../../packages/server/src/link/apply-agent-event.ts";
 import {
+  type AgentEventWrites,
+  applyAgentEvent,
   type LinkEffect,
   type LinkInput,
   type LinkRecord,
   type LinkState,
   type LinkWrite,
   stepLink,
-} from "../../packages/server/src/link/server-core.ts";
-import type { JobRow } from "../../packages/server/src/store/rows.ts";
+} from "@exclave/server";
 import type { Connection, ToServer } from "./network.ts";
 import { AUDIENCE } from "./simulated-agent.ts";
 import { makeManifest, signManifest } from "./simulated-manifest.ts";
 import { Crash, mayCrash, must, note, type World } from "./world.ts";
+
+type JobRow = AgentEventWrites["jobs"][number];
 
 export interface SimulatedServer {
   accept(connection: Connection): void;

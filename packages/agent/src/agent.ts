@@ -75,7 +75,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     log,
   });
   void feed({ kind: "restored", found, fresh: snapshot.fresh });
-  const ticks = setInterval(() => void tick(), TICK_MS);
+  beside(() => spool.sweep(new Set(snapshot.jobs.map(({ name }) => name))));
+  const ticks = setInterval(() => beside(tick), TICK_MS);
 
   return {
     async stop() {

@@ -34,6 +34,8 @@ export interface JobOutputOptions {
 
 /** A longer line is cut: no program that ends its lines writes one. */
 const LINE_BYTES_MAX = 4 * 1024 * 1024;
+/** A result travels in one frame: a sentence in it may be long, a whole log has no place there. */
+const RESULT_TEXT_MAX = 8 * 1024;
 const NEWLINE = 10;
 
 export function createJobOutput({ secrets, logBytesMax }: JobOutputOptions): JobOutputReader {
@@ -98,7 +100,7 @@ export function createJobOutput({ secrets, logBytesMax }: JobOutputOptions): Job
 
   function withoutSecrets(line: ResultLine): ResultLine {
     return JSON.parse(JSON.stringify(line), (_, value) =>
-      typeof value === "string" ? redact(value) : value,
+      typeof value === "string" ? redact(value).slice(0, RESULT_TEXT_MAX) : value,
     );
   }
 

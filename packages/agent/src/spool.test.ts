@@ -50,3 +50,18 @@ test("a removed log is gone, and removing it again is no error", async (t) => {
 
   await assert.rejects(spool.read(NAME, 0, 1), { code: "ENOENT" });
 });
+
+test("a sweep takes what belongs to no open job", async (t) => {
+  const spool = createSpool({ directory: await temporaryDirectory(t) });
+  const other = jobName("other-job", 1);
+  for (const name of [NAME, other]) {
+    const writer = await spool.write(name);
+    await writer.append(bytes("x"));
+    await writer.release();
+  }
+
+  await spool.sweep(new Set([NAME]));
+
+  assert.equal((await spool.read(NAME, 0, 1)).length, 1);
+  await assert.rejects(spool.read(other, 0, 1), { code: "ENOENT" });
+});

@@ -2,9 +2,9 @@
 // that is written again from the start, as after a crash, keeps what it has and goes on behind it.
 
 import { createHash, type Hash } from "node:crypto";
-import { type FileHandle, mkdir, open, rm } from "node:fs/promises";
+import { type FileHandle, mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { JobName } from "@exclave/core";
+import { JobName } from "@exclave/core";
 
 export interface Spool {
   /** Opens an attempt's log to be written from its first byte. */
@@ -12,6 +12,8 @@ export interface Spool {
   /** Bytes that were spooled; fewer than asked for where the file ends. */
   read(name: JobName, offset: number, bytes: number): Promise<Uint8Array>;
   remove(name: JobName): Promise<void>;
+  /** Clears away what a crash left of logs that are delivered. */
+  sweep(open: ReadonlySet<JobName>): Promise<void>;
 }
 
 export interface SpoolWriter {
@@ -43,6 +45,13 @@ export function createSpool({ directory }: { readonly directory: string }): Spoo
     },
     async remove(name) {
       await rm(path(name), { force: true });
+    },
+    async sweep(open) {
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      for (const file of await readdir(directory)) {
+        const name = JobName.safeParse(file.replace(/\.log$/, "")).data;
+        if (name && !open.has(name)) await rm(path(name), { force: true });
+      }
     },
   };
 }

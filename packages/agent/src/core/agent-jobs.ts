@@ -24,6 +24,8 @@ export const NOTHING_SAID = {
   logSha256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
 } as const;
 const STATUS_STOP_MS = 2_000;
+/** As many as fit one frame beside everything else. */
+const ARTIFACTS_MAX = 300;
 
 /** Whether the job reads or writes the vendor's registry, for which only the server gives access. */
 export function needsGrant(turn: Turn, record: JobRecord): boolean {
@@ -171,7 +173,7 @@ export function endJob(turn: Turn, job: AgentJob, ended: EndedJob): void {
     outcome: ended.outcome,
     outputs: reportedOutputs(ended),
     outputsDigest: ended.outputsDigest,
-    artifacts: [...ended.artifacts],
+    artifacts: ended.artifacts.slice(0, ARTIFACTS_MAX),
     result: ended.result,
     logBytes: ended.logBytes,
     logSha256: ended.logSha256,
