@@ -2,8 +2,8 @@ export {
   type AgentEventFacts,
   type AgentEventWrites,
   applyAgentEvent,
-  RUNNER_REPOSITORY,
 } from "./link/apply-agent-event.ts";
+export { RUNNER_REPOSITORY } from "./link/job-consequences.ts";
 export {
   COMMAND_WINDOW,
   type HelloFacts,
@@ -12,11 +12,10 @@ export {
   type LinkRecord,
   type LinkSettings,
   type LinkState,
-  type LinkTurn,
   type LinkWrite,
   type LiveLink,
   type SequencedCommand,
-  stepLink,
-} from "./link/server-core.ts";
+} from "./link/link-state.ts";
+export { type LinkTurn, stepLink } from "./link/server-core.ts";
 export { type RunningServer, type ServerOptions, startServer } from "./server.ts";
 export type { ComponentRow, InstallRow, JobRow } from "./store/rows.ts";

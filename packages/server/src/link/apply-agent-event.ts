@@ -1,13 +1,11 @@
 // What a committed agent event changes, decided without touching anything: the job it speaks of,
 // the component or install behind that job, what goes on record, and who should look again.
 
-import type { AgentEvent, RejectCode } from "@exclave/api";
+import type { AgentEvent } from "@exclave/api";
 import {
-  ArtifactRef,
   type AuditEntry,
   advanceJob,
   Digest,
-  type FailureCode,
   type Instant,
   isSettled,
   type JobEvent,
@@ -15,18 +13,8 @@ import {
   unreachable,
 } from "@exclave/core";
 import { z } from "zod";
-import { emptyComponent } from "../install/empty-component.ts";
-import type {
-  BuildRow,
-  ComponentRow,
-  FailedAttempts,
-  ImageRow,
-  InstallRow,
-  JobRow,
-  LastFailure,
-} from "../store/rows.ts";
-
-export const RUNNER_REPOSITORY = "exclave/runner";
+import type { BuildRow, ComponentRow, ImageRow, InstallRow, JobRow } from "../store/rows.ts";
+import { bump, consequences, failureOf, type Settling } from "./job-consequences.ts";
 
 export interface AgentEventFacts {
   readonly event: AgentEvent;
@@ -88,7 +76,7 @@ export function applyAgentEvent(facts: AgentEventFacts): AgentEventWrites {
 
 function moveJob(facts: AgentEventFacts, move: JobEvent): AgentEventWrites {
   const { job, event } = facts;
-  if (!job) return strayEvent(facts);
+  if (!job || isAnotherAttempt(job, event)) return strayEvent(facts);
   const state = advanceJob(job.state, move);
   // Late news of a job that is further along: nothing to change, and no harm.
   if (!state) return writes({});
@@ -100,12 +88,9 @@ function moveJob(facts: AgentEventFacts, move: JobEvent): AgentEventWrites {
   });
 }
 
-type Settling = Extract<JobEvent, { type: "reject" | "end" | "abandon" }>;
-
 function settleJob(facts: AgentEventFacts, move: Settling): AgentEventWrites {
   const { job, event } = facts;
-  if (!job) return strayEvent(facts);
-  if (isAnotherAttempt(job, event)) return strayEvent(facts);
+  if (!job || isAnotherAttempt(job, event)) return strayEvent(facts);
   const state = advanceJob(job.state, move);
   if (!state) return writes({});
 
@@ -135,159 +120,6 @@ function settleJob(facts: AgentEventFacts, move: Settling): AgentEventWrites {
     audit: [record(facts, action, job.id, details), ...(effect.audit ?? [])],
     wake: wakeFor(job),
   });
-}
-
-/** What the end of a job means for the thing it was about. */
-function consequences(
-  facts: AgentEventFacts,
-  job: JobRow,
-  failure: Failed | undefined,
-): Partial<AgentEventWrites> {
-  const { about } = job;
-  switch (about.kind) {
-    case "build":
-    case "assemble":
-      return failure ? {} : keepBuild(facts, job, about.buildKey);
-    case "request":
-      return failure ? {} : statusSeen(facts);
-    case "setup":
-    case "teardown":
-      return settleSandbox(facts, job, failure);
-    case "sync":
-      return settleSync(facts, about, failure);
-    case "plan":
-    case "apply":
-    case "destroy":
-      return settleComponent(facts, job, failure);
-    default:
-      return unreachable(about);
-  }
-}
-
-function keepBuild(
-  facts: AgentEventFacts,
-  job: JobRow,
-  buildKey: Digest,
-): Partial<AgentEventWrites> {
-  const made = facts.event.type === "job_ended" ? facts.event.artifacts[0] : undefined;
-  if (!made) return {};
-  const artifact = ArtifactRef.parse({ repository: made.repository, digest: made.digest });
-  return { build: { buildKey, artifact, job: job.id, at: facts.now } };
-}
-
-function settleSandbox(
-  { install, now }: AgentEventFacts,
-  job: JobRow,
-  failure: Failed | undefined,
-): Partial<AgentEventWrites> {
-  if (!install) return {};
-  if (failure) {
-    const sandboxFailure = nextFailure(install.sandboxFailure, undefined, failure, now);
-    return { install: bump({ ...install, sandboxFailure }) };
-  }
-  if (job.about.kind === "setup") return { install: bump(seededInstall(install, job)) };
-  const details = { because: "everything in it and the sandbox itself were taken down" };
-  return {
-    install: bump({ ...install, sandboxState: "destroyed", sandboxFailure: null }),
-    audit: [{ at: now, actor: "server", action: "install.sealed", subject: install.name, details }],
-  };
-}
-
-/** Setup leaves a registry with the runner in it, and nothing else. */
-function seededInstall(install: InstallRow, job: JobRow): InstallRow {
-  const runner = job.reads.find(({ repository }) => repository === RUNNER_REPOSITORY) ?? null;
-  const synced = runner ? [runner] : [];
-  return { ...install, sandboxState: "present", sandboxFailure: null, synced, runner };
-}
-
-function settleSync(
-  { install, event, now }: AgentEventFacts,
-  about: Extract<JobRow["about"], { kind: "sync" }>,
-  failure: Failed | undefined,
-): Partial<AgentEventWrites> {
-  if (!install) return {};
-  // A sync that failed half way still brought what it says it brought.
-  const reported = event.type === "job_ended" ? event.artifacts.map(refKey) : [];
-  const brought = failure
-    ? about.materials.filter((material) => reported.includes(refKey(material)))
-    : about.materials;
-  const synced = new Map([...install.synced, ...brought].map((ref) => [refKey(ref), ref]));
-  const runner = brought.find(({ repository }) => repository === RUNNER_REPOSITORY);
-  return {
-    install: bump({
-      ...install,
-      synced: [...synced.values()],
-      runner: runner ?? install.runner,
-      syncFailure: failure ? nextFailure(install.syncFailure, about.key, failure, now) : null,
-    }),
-  };
-}
-
-function refKey({ repository, digest }: ArtifactRef): string {
-  return `${repository}@${digest}`;
-}
-
-function settleComponent(
-  facts: AgentEventFacts,
-  job: JobRow,
-  failure: Failed | undefined,
-): Partial<AgentEventWrites> {
-  const { install, now } = facts;
-  if (!install || job.component === null) return {};
-  const component = facts.component ?? newComponent(install.name, job);
-  const changed = { install: bump(install) };
-  if (failure) {
-    const lastFailure = nextComponentFailure(component.lastFailure, job, failure, now);
-    // A plan that could not be applied is spent: the world has moved, or it is only half done.
-    const plan = job.about.kind === "apply" ? null : component.plan;
-    return { ...changed, component: { ...component, plan, lastFailure } };
-  }
-  const { about } = job;
-  switch (about.kind) {
-    case "plan": {
-      const plan = job.plan && { ...job.plan, deployKey: about.deployKey, at: now };
-      return { ...changed, component: { ...component, plan, lastFailure: null } };
-    }
-    case "apply":
-      return { ...changed, component: appliedComponent(facts, component, about.deployed) };
-    case "destroy": {
-      const allowDestroy = install.allowDestroy.filter((name) => name !== component.name);
-      const removedComponent = { install: install.name, name: component.name };
-      return { install: bump({ ...install, allowDestroy }), removedComponent };
-    }
-    default:
-      return {};
-  }
-}
-
-function appliedComponent(
-  { event }: AgentEventFacts,
-  component: ComponentRow,
-  deployed: NonNullable<ComponentRow["deployed"]>,
-): ComponentRow {
-  const ended = event.type === "job_ended" ? event : undefined;
-  const shown = (ended?.outputs ?? []).filter(({ sensitive }) => !sensitive);
-  return {
-    ...component,
-    type: deployed.type,
-    deployed,
-    attempted: null,
-    plan: null,
-    lastFailure: null,
-    outputs: Object.fromEntries(shown.map(({ name, value }) => [name, value])),
-    outputsDigest: ended?.outputsDigest ?? null,
-    health: component.deployed?.deployKey === deployed.deployKey ? component.health : "unknown",
-    healthBecause: "applied, and not looked at yet",
-    drift: null,
-  };
-}
-
-function statusSeen({ event, component, install }: AgentEventFacts): Partial<AgentEventWrites> {
-  const result = event.type === "job_ended" ? event.result : undefined;
-  if (!component || !install || !result?.health) return {};
-  const { health, because, drift } = result;
-  const seen = { health, healthBecause: because ?? "", drift: drift ?? null };
-  return { install: bump(install), component: { ...component, ...seen } };
 }
 
 function applyHealth(
@@ -368,71 +200,6 @@ function strayEvent(facts: AgentEventFacts): AgentEventWrites {
 
 function isAnotherAttempt(job: JobRow, event: AgentEvent): boolean {
   return "attempt" in event && event.attempt !== job.attempt;
-}
-
-interface Failed {
-  readonly code: FailureCode;
-  readonly message: string;
-}
-
-function failureOf(move: Settling): Failed | undefined {
-  if (move.type === "reject") {
-    return { code: rejectedCode(move.code as RejectCode), message: move.because };
-  }
-  if (move.type === "abandon") return { code: "lost", message: move.because };
-  switch (move.outcome.kind) {
-    case "succeeded":
-      return undefined;
-    case "failed":
-      return { code: move.outcome.code, message: move.outcome.message };
-    case "cancelled":
-      return { code: "cancelled", message: "somebody asked for it to stop" };
-    case "unknown":
-      return { code: "lost", message: move.outcome.because };
-    default:
-      return unreachable(move.outcome);
-  }
-}
-
-function rejectedCode(code: RejectCode): FailureCode {
-  return code === "stale_attempt" ? "replayed" : code;
-}
-
-/** Attempts count as long as the same thing is tried; something new starts from one. */
-function nextFailure(
-  last: FailedAttempts | null,
-  key: Digest | undefined,
-  { code, message }: Failed,
-  at: Instant,
-): FailedAttempts {
-  const attempts = last && last.key === key ? last.attempts + 1 : 1;
-  return { code, message, at, attempts, ...(key === undefined ? {} : { key }) };
-}
-
-function nextComponentFailure(
-  last: LastFailure | null,
-  job: JobRow,
-  failure: Failed,
-  at: Instant,
-): LastFailure {
-  const operation = job.about.kind as LastFailure["operation"];
-  const same = last?.operation === operation ? last : null;
-  return { ...nextFailure(same, deployKeyOf(job), failure, at), operation };
-}
-
-function deployKeyOf({ about }: JobRow): Digest | undefined {
-  if (about.kind === "plan") return about.deployKey;
-  return about.kind === "apply" ? about.deployed.deployKey : undefined;
-}
-
-function newComponent(install: string, { about, component }: JobRow): ComponentRow {
-  const type =
-    about.kind === "apply" ? about.deployed.type : about.kind === "plan" ? about.type : "";
-  return emptyComponent(install, component ?? "", type);
-}
-
-function bump(install: InstallRow): InstallRow {
-  return { ...install, revision: install.revision + 1 };
 }
 
 function jobDetails({ operation, install, component, release, attempt }: JobRow) {

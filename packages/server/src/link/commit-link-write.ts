@@ -7,7 +7,7 @@ import { audit, type ServerContext } from "../context.ts";
 import type { AgentRow, JobRow } from "../store/rows.ts";
 import { componentKey, type Tables } from "../store/store.ts";
 import { type AgentEventWrites, applyAgentEvent } from "./apply-agent-event.ts";
-import type { LinkWrite } from "./server-core.ts";
+import { type LinkWrite } from "./link-state.ts";
 
 export interface CommittedLinkWrite {
   readonly jobs: readonly JobRow[];

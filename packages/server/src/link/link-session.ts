@@ -24,8 +24,8 @@ import {
   type LinkInput,
   type LinkSettings,
   type LinkState,
-  stepLink,
-} from "./server-core.ts";
+} from "./link-state.ts";
+import { stepLink } from "./server-core.ts";
 
 const LOG_CREDIT_BYTES = 1024 * 1024;
 /** More than this waiting to be handled, and the socket is not read until it is less. */

@@ -11,8 +11,8 @@ import {
   type LinkRecord,
   type LinkState,
   type LiveLink,
-  stepLink,
-} from "./server-core.ts";
+} from "./link-state.ts";
+import { stepLink } from "./server-core.ts";
 
 const AGENT = AgentId.parse("aaaaaaaaaaaaaaaaa");
 const JOB = JobId.parse("jbbbbbbbbbbbbbbbb");
@@ -308,15 +308,13 @@ test("a log of a job that is not this agent's is neither kept nor acknowledged",
 
 test("whatever comes, no acknowledgement goes out before its commit", () => {
   const input = fc.oneof(
-    fc
-      .nat(12)
-      .map(
-        (seq): LinkInput => ({
-          kind: "frame",
-          frame: { type: "event", seq: seq + 1, body: EVENT },
-          now: 0,
-        }),
-      ),
+    fc.nat(12).map(
+      (seq): LinkInput => ({
+        kind: "frame",
+        frame: { type: "event", seq: seq + 1, body: EVENT },
+        now: 0,
+      }),
+    ),
     fc.nat(3).map((seq): LinkInput => ({ kind: "frame", frame: { type: "ack", seq }, now: 0 })),
     fc.nat(9).map((row): LinkInput => ({ kind: "waiting", rows: [{ row, body: body(row) }] })),
   );

@@ -3,10 +3,10 @@
 
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import { Instant, JobId, verifyChain } from "@exclave/core";
-import type { ChannelRow, JobRow } from "../store/rows.ts";
+import { verifyChain } from "@exclave/core";
+import type { ChannelRow } from "../store/rows.ts";
 import type { Store } from "../store/store.ts";
-import { digestNamed } from "./scripted-vendor.ts";
+import { AT, jobId, jobRow } from "./rows.ts";
 
 export interface StoreUnderTest {
   readonly store: Store;
@@ -111,9 +111,9 @@ export function describeStore(
     test("finds jobs by what they are about, and those that are not over", async (t) => {
       const { store } = await create(t);
       await store.transaction(async (tx) => {
-        await tx.jobs.put(job("a", { component: "api" }));
-        await tx.jobs.put(job("b", { state: { status: "succeeded", since: at } }));
-        await tx.jobs.put(job("c", { audience: "build", install: null }));
+        await tx.jobs.put(jobRow({ id: id("a"), component: "api" }));
+        await tx.jobs.put(jobRow({ id: id("b"), state: { status: "succeeded", since: AT } }));
+        await tx.jobs.put(jobRow({ id: id("c"), audience: "build", install: null }));
       });
 
       const open = await store.read.jobs.open("acme");
@@ -205,42 +205,12 @@ export function describeStore(
   });
 }
 
-const at = Instant.parse(1_000);
-const id = (name: string): JobId => JobId.parse(`j${name.repeat(16)}`);
+const id = jobId;
 
 function channel(name: string, release: string): ChannelRow {
-  return { app: "crm", name, release, movedAt: at };
+  return { app: "crm", name, release, movedAt: AT };
 }
 
 function entry(action: string) {
-  return { at, actor: "test", action, subject: "thing", details: { n: 1, gone: undefined } };
-}
-
-function job(name: string, changes: Partial<JobRow> = {}): JobRow {
-  return {
-    id: id(name),
-    attempt: 1,
-    audience: "acme",
-    install: "acme",
-    app: "crm",
-    component: null,
-    release: null,
-    operation: "apply",
-    state: { status: "queued", since: at },
-    about: { kind: "destroy" },
-    because: "",
-    requestedBy: "test",
-    createdAt: at,
-    startedAt: null,
-    endedAt: null,
-    failure: null,
-    exitCode: null,
-    plan: null,
-    log: null,
-    logComplete: false,
-    manifestDigest: digestNamed("manifest"),
-    reads: [],
-    writes: [],
-    ...changes,
-  };
+  return { at: AT, actor: "test", action, subject: "thing", details: { n: 1, gone: undefined } };
 }

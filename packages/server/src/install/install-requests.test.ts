@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import {
+  decodeJoinString,
+  destroyInstall,
+  forgetInstall,
+  getJob,
+  listInstalls,
+  runInInstall,
+} from "@exclave/api";
+import { CRM, create, deployedWorld, SOURCES, settled, show } from "../testing/deployed-world.ts";
+import { buildAgent, release } from "../testing/scripted-vendor.ts";
+import { assertOnRecord, testServer, until } from "../testing/test-server.ts";
+
+describe("log requests and debug commands", () => {
+  test("are jobs with the deployed component's own plugin and artifact", async (t) => {
+    const at = await deployedWorld(t);
+    const params = { install: "acme" as never, component: "api" as never };
+    at.install.endings.set("exec api", {
+      result: { type: "result", ok: true, exitCode: 3 },
+      log: "PATH=/bin\n",
+    });
+
+    const job = await at.server.client.call(runInInstall, {
+      params,
+      body: { operation: "exec", command: ["env"] },
+    });
+
+    const ended = await until(
+      () => at.server.client.call(getJob, { params: { job: job.id } }),
+      ({ state }) => state === "succeeded",
+      "the command ended",
+    );
+    assert.equal(ended.exitCode, 3);
+    const manifest = at.install.manifests.at(-1);
+    assert.equal(manifest?.steps[0]?.effect, "at-most-once");
+    assert.deepEqual(manifest?.steps[0]?.parameters, { command: ["env"], timeoutSeconds: 60 });
+    assert.equal(manifest?.steps[0]?.artifact?.repository, "apps/crm/api");
+  });
+
+  test("are refused where they cannot work, with the reason", async (t) => {
+    const at = await deployedWorld(t);
+    const ask = (component: string, operation: "logs" | "exec") =>
+      at.server.client.call(runInInstall, {
+        params: { install: "acme", component } as never,
+        body: operation === "logs" ? { operation } : { operation, command: ["env"] },
+      });
+
+    await assert.rejects(ask("nope", "logs"), /nope is not deployed in acme/);
+    await assert.rejects(
+      ask("database", "exec"),
+      /database is a terraform, and terraform has no exec/,
+    );
+    await at.install.agent()?.disconnect();
+    await until(
+      () => show(at),
+      ({ agent }) => agent.status === "offline",
+      "offline",
+    );
+    await assert.rejects(ask("api", "logs"), /the agent of acme is not connected/);
+  });
+});
+
+describe("the end of an install", () => {
+  test("takes the components down in reverse, then the sandbox, then seals the record", async (t) => {
+    const at = await deployedWorld(t);
+    at.install.done.length = 0;
+    const params = { install: "acme" as never };
+    await assert.rejects(at.server.client.call(forgetInstall, { params }), /is not destroyed/);
+
+    await at.server.client.call(destroyInstall, { params, body: {} });
+    const view = await settled(at, "destroyed");
+
+    assert.deepEqual(at.install.done, [
+      "destroy web",
+      "destroy api",
+      "destroy database",
+      "sandbox destroy",
+    ]);
+    assert.deepEqual(view.components, []);
+    await until(
+      () => at.server.server.context.store.read.agents.byAudience("acme"),
+      (agent) => agent?.revokedAt !== null,
+      "revoked",
+    );
+    await assert.rejects(at.install.reconnect(), /revoked/);
+    await assertOnRecord(at.server, "install.destroy_asked", "install.sealed", "agent.revoked");
+
+    const { note } = await at.server.client.call(forgetInstall, { params });
+    assert.match(note, /record stays/);
+    assert.deepEqual((await at.server.client.call(listInstalls)).items, []);
+  });
+
+  test("an install whose setup never ran is gone at once", async (t) => {
+    const server = await testServer(t);
+    await buildAgent(server);
+    await release(server, CRM, SOURCES, { channel: "stable" });
+    await create({ server, install: undefined as never });
+
+    await server.client.call(destroyInstall, { params: { install: "acme" as never }, body: {} });
+
+    await settled({ server }, "destroyed");
+  });
+
+  test("forgetting by force touches nothing, and says so", async (t) => {
+    const at = await deployedWorld(t);
+    at.install.done.length = 0;
+
+    const forgotten = await at.server.client.call(forgetInstall, {
+      params: { install: "acme" as never },
+      query: { force: "true" } as never,
+    });
+
+    assert.match(forgotten.note, /whatever ran there still runs/);
+    assert.deepEqual(at.install.done, []);
+    await assertOnRecord(at.server, "install.forgotten");
+  });
+});
+
+test("the join secret of a setup is nowhere to be read afterwards", async (t) => {
+  const at = await deployedWorld(t);
+  const joinString = String(at.install.setup.offered[0]?.steps[0]?.parameters["joinString"]);
+  const secret = decodeJoinString(joinString)?.secret;
+  assert.ok(secret);
+
+  const { store } = at.server.server.context;
+  assert.deepEqual(await store.read.outbox.sent("setup"), []);
+  const kept = JSON.stringify([
+    await store.read.audit.after(0, 1_000),
+    await store.read.jobs.all(),
+    await store.read.joins.all(),
+  ]);
+  assert.ok(!kept.includes(secret) && !kept.includes(joinString));
+});

@@ -1,0 +1,188 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { createInstall, deployInstall, listInstalls, listJobs } from "@exclave/api";
+import { digestOf } from "@exclave/core";
+import { jobScope } from "../grants.ts";
+import {
+  CRM,
+  create,
+  deployedWorld,
+  SOURCES,
+  settled,
+  show,
+  world,
+} from "../testing/deployed-world.ts";
+import { scriptedInstall } from "../testing/scripted-install.ts";
+import { buildAgent, release } from "../testing/scripted-vendor.ts";
+import { assertOnRecord, testServer, until } from "../testing/test-server.ts";
+
+describe("a new install", () => {
+  test("is set up, synced and deployed in order, without anyone asking", async (t) => {
+    const at = await world(t);
+    await release(at.server, CRM, SOURCES, { channel: "stable" });
+
+    await create(at);
+    const view = await settled(at);
+
+    assert.deepEqual(at.install.done, [
+      "sandbox apply",
+      "sync",
+      "plan database",
+      "apply database",
+      "apply api",
+      "apply web",
+    ]);
+    assert.deepEqual(
+      view.components.map(({ name, state, outputs }) => [name, state, outputs]),
+      ["database", "api", "web"].map((name) => [name, "deployed", { url: `http://${name}` }]),
+    );
+    assert.deepEqual(view.holds, []);
+    assert.equal(view.health, "unknown");
+    await assertOnRecord(
+      at.server,
+      "install.created",
+      "join.created",
+      "job.created",
+      "agent.joined",
+      "job.ended",
+    );
+  });
+
+  test("carries everything an apply needs in its manifest", async (t) => {
+    const at = await deployedWorld(t);
+
+    const byName = (name: string) =>
+      at.install.manifests.find(
+        ({ steps, operation }) => operation === "apply" && steps[0]?.component === name,
+      );
+
+    const plan = at.install.manifests.find(({ operation }) => operation === "plan");
+    assert.deepEqual(byName("database")?.steps[0]?.parameters, {
+      plan: digestOf({ plan: plan?.id }),
+    });
+    assert.deepEqual(byName("web")?.inputs, { title: "Acme", size: 2 });
+    assert.equal(byName("web")?.inputsDigest, digestOf({ title: "Acme", size: 2 }));
+    assert.deepEqual(byName("api")?.generatedSecrets, [
+      { name: "session", bytes: 16, encoding: "hex" },
+    ]);
+    assert.equal(byName("api")?.statusEveryMs, 5_000);
+    assert.equal(byName("web")?.statusEveryMs, 30_000);
+    const numbers = at.install.manifests.map(({ issueNo }) => issueNo);
+    assert.deepEqual(
+      numbers,
+      numbers.toSorted((a, b) => a - b),
+    );
+    assert.equal(new Set(numbers).size, numbers.length);
+  });
+
+  test("gets a sync grant for exactly its materials", async (t) => {
+    const at = await world(t);
+    await release(at.server, CRM, SOURCES, { channel: "stable" });
+    at.install.endings.set("sync", {
+      outcome: { kind: "failed", code: "invalid", message: "held for a look" },
+    });
+    await create(at);
+    await until(
+      () => show(at),
+      ({ holds }) => holds.some(({ because }) => /held for a look/.test(because)),
+      "the hold",
+    );
+
+    const { items } = await at.server.client.call(listJobs);
+    const sync = items.find(({ operation }) => operation === "sync");
+    const row = await at.server.server.context.store.read.jobs.get(sync?.id ?? "");
+    const open = row && {
+      ...row,
+      state: { status: "running" as const, since: row.createdAt, cancelRequested: false },
+    };
+    const scope = jobScope({ audience: "acme" }, open, 1);
+
+    assert.ok("access" in scope);
+    assert.ok(scope.access.every(({ actions }) => actions.join() === "pull"));
+    const repositories = scope.access.map(({ name }) => name).toSorted();
+    // The runner came with the sandbox.
+    assert.deepEqual(repositories, [
+      "apps/crm/api",
+      "apps/crm/database",
+      "apps/crm/web",
+      "exclave/plugins/command",
+      "exclave/plugins/terraform",
+    ]);
+    assert.equal(scope.digests?.length, 5);
+    const refused = await at.install.agent()?.grant(sync?.id ?? "");
+    assert.match(refused?.refused ?? "", /the job has ended/);
+  });
+
+  test("is refused with inputs that are wrong, all of them named", async (t) => {
+    const at = await world(t);
+    await release(at.server, CRM, SOURCES, { channel: "stable" });
+
+    await assert.rejects(
+      create(at, { titel: "x", size: "big" }),
+      /no input titel; did you mean `title`\?; the input title is required; the input size must be a number/,
+    );
+    await assert.rejects(
+      at.server.client.call(createInstall, { body: { name: "acme", app: "crn" } as never }),
+      /there is no app crn here; there are crm/,
+    );
+    await assert.rejects(
+      at.server.client.call(createInstall, { body: { name: "build", app: "crm" } as never }),
+      /cannot be called build/,
+    );
+    assert.deepEqual((await at.server.client.call(listInstalls)).items, []);
+  });
+
+  test("waits for a release its channel does not have yet, and says so", async (t) => {
+    const at = await world(t);
+    await release(at.server, CRM, SOURCES);
+
+    await create(at);
+    const held = await settled(at, "held");
+    assert.deepEqual(
+      held.holds.map(({ because }) => because),
+      ["channel stable of crm has no release yet"],
+    );
+
+    await release(at.server, CRM, SOURCES, { channel: "stable" });
+    await settled(at);
+  });
+
+  test("says why nothing happens while there is no setup agent", async (t) => {
+    const server = await testServer(t);
+    await buildAgent(server);
+    await release(server, CRM, SOURCES, { channel: "stable" });
+
+    const at = { server, install: undefined as never };
+    const view = await create(at);
+
+    assert.equal(view.phase, "setting-up");
+    assert.deepEqual(view.holds, [
+      {
+        component: null,
+        because: "the setup agent is not connected",
+        endsWhen: "the setup agent connects",
+      },
+    ]);
+    await scriptedInstall(server);
+    await settled(at);
+  });
+
+  test("a setup that failed for good is tried again when somebody asks", async (t) => {
+    const at = await world(t);
+    await release(at.server, CRM, SOURCES, { channel: "stable" });
+    at.install.endings.set("sandbox apply", {
+      outcome: { kind: "failed", code: "invalid", message: "no such place" },
+    });
+    await create(at);
+    await until(
+      () => show(at),
+      ({ holds }) =>
+        holds.some(({ because }) => /setup failed \(invalid\): no such place/.test(because)),
+      "the hold",
+    );
+
+    await at.server.client.call(deployInstall, { params: { install: "acme" as never }, body: {} });
+
+    await settled(at);
+  });
+});

@@ -1,0 +1,283 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import type { AgentEvent } from "@exclave/api";
+import { emptyComponent } from "../install/empty-component.ts";
+import type { JobRow } from "../store/rows.ts";
+import { AT, deployedRow, installRow, jobId, jobRow, refNamed } from "../testing/rows.ts";
+import { digestNamed } from "../testing/scripted-vendor.ts";
+import { type AgentEventFacts, applyAgentEvent } from "./apply-agent-event.ts";
+
+const RUNNING = { status: "running", since: AT, cancelRequested: false } as const;
+
+type Ended = Extract<AgentEvent, { type: "job_ended" }>;
+
+function ended(changes: Partial<Ended> = {}): Ended {
+  return {
+    type: "job_ended",
+    job: jobId("a"),
+    attempt: 1,
+    at: 5,
+    outcome: { kind: "succeeded" },
+    outputs: [],
+    artifacts: [],
+    logBytes: 0,
+    logSha256: "",
+    ...changes,
+  };
+}
+
+const FAILED = { kind: "failed", code: "tool", message: "exit 1" } as const;
+
+function apply(event: AgentEvent, facts: Partial<AgentEventFacts> = {}) {
+  return applyAgentEvent({ event, agent: "agent", audience: "acme", now: AT, ...facts });
+}
+
+function componentFacts(about: JobRow["about"], row = emptyComponent("acme", "api", "command")) {
+  const job = jobRow({ component: "api", state: RUNNING, about });
+  return { job, install: installRow(), component: row };
+}
+
+describe("the end of an apply", () => {
+  const deployed = deployedRow();
+  const attempted = { ...emptyComponent("acme", "api", "command"), attempted: deployed };
+
+  test("leaves what is deployed, and of its outputs only those that may be seen", () => {
+    const facts = componentFacts({ kind: "apply", deployed }, attempted);
+    const outputs = [
+      { name: "url", sensitive: false, value: "http://x" },
+      { name: "password", sensitive: true, value: "leaked by mistake" },
+    ];
+
+    const { component, install, wake } = apply(ended({ outputs, outputsDigest: "d" }), facts);
+
+    assert.deepEqual(component?.deployed, deployed);
+    assert.equal(component?.attempted, null);
+    assert.deepEqual(component?.outputs, { url: "http://x" });
+    assert.equal(component?.outputsDigest, "d");
+    assert.equal(component?.health, "unknown");
+    assert.equal(install?.revision, 4);
+    assert.deepEqual(wake, { install: "acme" });
+  });
+
+  test("that failed keeps what may be there, and spends the plan", () => {
+    const plan = {
+      digest: digestNamed("p"),
+      risk: "change",
+      summary: "",
+      deployKey: deployed.deployKey,
+      at: AT,
+    } as const;
+    const facts = componentFacts({ kind: "apply", deployed }, { ...attempted, plan });
+
+    const { component } = apply(ended({ outcome: FAILED }), facts);
+
+    assert.deepEqual(component?.attempted, deployed);
+    assert.equal(component?.deployed, null);
+    assert.equal(component?.plan, null);
+    assert.deepEqual(component?.lastFailure, {
+      code: "tool",
+      message: "exit 1",
+      at: AT,
+      attempts: 1,
+      key: deployed.deployKey,
+      operation: "apply",
+    });
+  });
+
+  test("counts failures of the same thing, and starts over for another", () => {
+    const last = {
+      code: "tool",
+      message: "",
+      at: AT,
+      attempts: 2,
+      key: deployed.deployKey,
+      operation: "apply",
+    } as const;
+    const again = componentFacts({ kind: "apply", deployed }, { ...attempted, lastFailure: last });
+    const other = componentFacts(
+      { kind: "apply", deployed: deployedRow({ deployKey: digestNamed("other") }) },
+      { ...attempted, lastFailure: last },
+    );
+
+    const attempts = [again, other].map(
+      (facts) => apply(ended({ outcome: FAILED }), facts).component?.lastFailure?.attempts,
+    );
+
+    assert.deepEqual(attempts, [3, 1]);
+  });
+});
+
+test("a plan is kept for the key it was made for", () => {
+  const facts = componentFacts({ kind: "plan", deployKey: digestNamed("key"), type: "terraform" });
+  const plan = { digest: digestNamed("plan"), risk: "change", summary: "1 to add" } as const;
+
+  const { component } = apply(ended({ result: { type: "result", ok: true, plan } }), facts);
+
+  assert.deepEqual(component?.plan, { ...plan, deployKey: digestNamed("key"), at: AT });
+});
+
+test("a destroyed component is gone, and so is the wish to destroy it", () => {
+  const facts = {
+    ...componentFacts({ kind: "destroy" }),
+    install: installRow({ allowDestroy: ["api", "web"] }),
+  };
+
+  const { removedComponent, install } = apply(ended(), facts);
+
+  assert.deepEqual(removedComponent, { install: "acme", name: "api" });
+  assert.deepEqual(install?.allowDestroy, ["web"]);
+});
+
+describe("the end of a sync", () => {
+  const materials = [refNamed("exclave/runner"), refNamed("apps/crm/api")];
+  const about = { kind: "sync", key: digestNamed("sync"), materials } as const;
+  const facts = {
+    job: jobRow({ state: RUNNING, about: { ...about, materials } }),
+    install: installRow(),
+  };
+
+  test("brings all its materials, the newer runner among them", () => {
+    const { install } = apply(ended(), facts);
+
+    assert.deepEqual(install?.synced, materials);
+    assert.deepEqual(install?.runner, materials[0]);
+  });
+
+  test("that failed half way keeps what it says it brought", () => {
+    const brought = materials[1];
+    assert.ok(brought);
+    const artifacts = [{ type: "artifact" as const, name: "api", ...brought }];
+
+    const { install } = apply(ended({ outcome: FAILED, artifacts }), facts);
+
+    assert.deepEqual(install?.synced, [brought]);
+    assert.equal(install?.syncFailure?.key, about.key);
+  });
+
+  test("cannot claim what it was not asked to bring", () => {
+    const artifacts = [{ type: "artifact" as const, name: "x", ...refNamed("apps/crm/other") }];
+
+    const { install } = apply(ended({ outcome: FAILED, artifacts }), facts);
+
+    assert.deepEqual(install?.synced, []);
+  });
+});
+
+describe("the sandbox", () => {
+  const runner = refNamed("exclave/runner");
+
+  test("is there after a setup, with the runner in its registry", () => {
+    const job = jobRow({ state: RUNNING, about: { kind: "setup" }, reads: [runner] });
+
+    const { install } = apply(ended(), { job, install: installRow({ sandboxState: "attempted" }) });
+
+    assert.equal(install?.sandboxState, "present");
+    assert.deepEqual(install?.synced, [runner]);
+  });
+
+  test("is gone after a teardown, and the record says it is sealed", () => {
+    const job = jobRow({ state: RUNNING, about: { kind: "teardown" } });
+
+    const { install, audit } = apply(ended(), { job, install: installRow({ mode: "destroyed" }) });
+
+    assert.equal(install?.sandboxState, "destroyed");
+    assert.deepEqual(
+      audit.map(({ action }) => action),
+      ["job.ended", "install.sealed"],
+    );
+  });
+});
+
+describe("events that do not fit", () => {
+  test("about a job of somebody else change nothing and are on record", () => {
+    const { jobs, audit } = apply(ended(), { job: undefined });
+
+    assert.deepEqual(jobs, []);
+    assert.deepEqual(
+      audit.map(({ action }) => action),
+      ["agent.stray_event"],
+    );
+  });
+
+  test("about another attempt change nothing and are on record", () => {
+    for (const event of [
+      ended({ attempt: 2 }),
+      { type: "job_started", job: jobId("a"), attempt: 2, at: 1 } as const,
+    ]) {
+      const { jobs, audit } = apply(event, { job: jobRow({ state: RUNNING }) });
+
+      assert.deepEqual(jobs, []);
+      assert.deepEqual(
+        audit.map(({ action }) => action),
+        ["agent.stray_event"],
+      );
+    }
+  });
+
+  test("late news of a job that has ended changes nothing", () => {
+    const job = jobRow({ state: { status: "succeeded", since: AT } });
+
+    assert.deepEqual(apply(ended({ outcome: FAILED }), { job }).jobs, []);
+  });
+
+  test("health of a component that is gone is no news", () => {
+    const event = {
+      type: "health",
+      at: 1,
+      component: "api",
+      health: "healthy",
+      because: "",
+    } as const;
+
+    assert.equal(apply(event, { install: installRow() }).component, undefined);
+  });
+
+  test("images from an agent that is not the build agent are not taken", () => {
+    const image = { name: "runner", kind: "runner", ...refNamed("exclave/runner") } as const;
+    const event = { type: "images_published", at: 1, images: [image] } as const;
+
+    assert.deepEqual(apply({ ...event, images: [image] }).images, []);
+    assert.equal(apply({ ...event, images: [image] }, { audience: "build" }).images.length, 1);
+  });
+});
+
+test("a refusal ends the job as rejected, with the code as its failure", () => {
+  const facts = componentFacts({ kind: "apply", deployed: deployedRow() });
+  const job = {
+    ...facts.job,
+    state: { status: "offered", since: AT, cancelRequested: false } as const,
+  };
+  const event = {
+    type: "job_rejected",
+    job: job.id,
+    attempt: 1,
+    at: 1,
+    code: "stale_attempt",
+    because: "seen",
+  } as const;
+
+  const { jobs, component, audit } = apply(event, { ...facts, job });
+
+  assert.equal(jobs[0]?.state.status, "rejected");
+  assert.equal(component?.lastFailure?.code, "replayed");
+  assert.equal(audit[0]?.action, "job.rejected");
+});
+
+test("after a lost journal, what the agent had and does not know is ended; the rest is left alone", () => {
+  const open = [
+    jobRow({ id: jobId("a"), state: RUNNING }),
+    jobRow({ id: jobId("b"), state: RUNNING }),
+    jobRow({ id: jobId("c"), state: { status: "offered", since: AT, cancelRequested: false } }),
+  ];
+  const jobs = [{ job: jobId("b"), attempt: 1, state: "running" }];
+
+  const result = apply(
+    { type: "inventory", at: 1, jobs },
+    { open, undelivered: new Set([jobId("c")]), install: installRow() },
+  );
+
+  assert.deepEqual(
+    result.jobs.map(({ id, state }) => [id, state.status]),
+    [[jobId("a"), "unknown"]],
+  );
+});
