@@ -44,6 +44,8 @@ export function createSimulatedAgent(world: World, runtime: SimulatedRuntime): S
   const spool = new Map<JobName, Buffer>();
   const flushed = new Set<JobName>();
   const history: JournaledEvent[] = [];
+  /** What a crash right now would leave of both sequences. */
+  const durable = { downAcked: 0, upHead: 0 };
   const rules: AgentRules = {
     kind: "install",
     judge: (envelope, facts) =>
@@ -144,7 +146,10 @@ export function createSimulatedAgent(world: World, runtime: SimulatedRuntime): S
     const writes = effects.flatMap((effect) => (effect.kind === "journal" ? effect.writes : []));
     journal.commit(writes.filter((write) => !isForgotten(write)));
     for (const write of writes) {
-      if (write.kind === "event") history.push({ seq: write.seq, body: write.body });
+      if (write.kind === "down_acked") durable.downAcked = write.seq;
+      if (write.kind !== "event") continue;
+      durable.upHead = write.seq;
+      history.push({ seq: write.seq, body: write.body });
     }
   }
 
@@ -206,7 +211,7 @@ export function createSimulatedAgent(world: World, runtime: SimulatedRuntime): S
   }
 
   function send({ frame }: Extract<AgentEffect, { kind: "send" }>): void {
-    const { downAcked, upHead } = journal.load();
+    const { downAcked, upHead } = durable;
     if (frame.type === "ack") {
       must(world, frame.seq <= downAcked, "a command is acknowledged only when it is journaled");
     }
