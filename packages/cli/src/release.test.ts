@@ -7,7 +7,7 @@ import { describe, test } from "node:test";
 import { readTar } from "@exclave/core";
 import { type Answers, createApiDouble } from "./testing/api-double.ts";
 import { type Bench, createBench } from "./testing/run-cli.ts";
-import { jobView, page, pluginView, releaseView } from "./testing/views.ts";
+import { agentView, jobView, page, pluginView, releaseView } from "./testing/views.ts";
 
 const APP = `app: shop
 components:
@@ -228,6 +228,23 @@ describe("release", () => {
 
     assert.equal(exitCode, 5);
     assert.match(stderr, /it waits for the build of web/);
+  });
+
+  test("right after a first start waits until the build agent has published the types", async (t) => {
+    let looks = 0;
+    const double = await createApiDouble(t, {
+      ...builds([releaseView()]),
+      listPlugins: () => page(looks++ === 0 ? [] : [pluginView("service")]),
+      listAgents: () => page([agentView({ kind: "build" })]),
+      headSource: () => ({ exists: true }),
+    });
+    const bench = await createBench(t, double);
+    await app(bench, { "exclave.yaml": APP, "web/server.mjs": "" });
+
+    const { exitCode, stderr } = await bench.run(["release", "shop"]);
+
+    assert.equal(exitCode, 0);
+    assert.match(stderr, /waiting for the build agent to publish the component types/);
   });
 
   test("of an app with problems asks the server for nothing", async (t) => {

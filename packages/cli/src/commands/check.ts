@@ -1,9 +1,7 @@
-import { type Client, listPlugins, type PluginView } from "@exclave/api";
-import { asFailure, type PluginDescriptor } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
 import { type Cli, handler, type World } from "../cli.ts";
-import { listAll } from "../pages.ts";
+import { reachablePlugins } from "../known-plugins.ts";
 import { CliProblem, placeText } from "../problem.ts";
 import { type AppSource, readApp } from "../read-app.ts";
 
@@ -19,22 +17,6 @@ export function addCheckCommand(program: Command, world: World): void {
         printCheck(cli, source, plugins !== undefined);
       }),
     );
-}
-
-/** The descriptors the server has, or undefined, with a remark, where none can be asked. */
-export async function reachablePlugins(cli: Cli): Promise<PluginDescriptor[] | undefined> {
-  try {
-    return await knownPlugins(await cli.connect());
-  } catch (reason) {
-    const because = reason instanceof CliProblem ? reason.message : asFailure(reason).message;
-    cli.say(`without the rules of the component types: ${because}`);
-    return undefined;
-  }
-}
-
-export async function knownPlugins(client: Client): Promise<PluginDescriptor[]> {
-  const plugins = await listAll<PluginView>(client, listPlugins);
-  return plugins.map(({ descriptor }) => descriptor);
 }
 
 function printCheck(cli: Cli, source: AppSource, withPlugins: boolean): void {

@@ -5,9 +5,9 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { handler, type World } from "../cli.ts";
 import { isMissing } from "../files.ts";
+import { reachablePlugins } from "../known-plugins.ts";
 import { CliProblem, checked } from "../problem.ts";
 import { scaffold } from "../scaffold.ts";
-import { reachablePlugins } from "./check.ts";
 
 export function addInitCommand(program: Command, world: World): void {
   program

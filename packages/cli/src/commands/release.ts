@@ -13,6 +13,7 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { durationOption } from "../arguments.ts";
 import { type Cli, handler, toneOf, type World } from "../cli.ts";
+import { knownPlugins } from "../known-plugins.ts";
 import { pairs, shortDigest, table, time } from "../output.ts";
 import { listAll } from "../pages.ts";
 import { checked, placeText } from "../problem.ts";
@@ -20,7 +21,7 @@ import { type AppSource, readApp, sourcesOf } from "../read-app.ts";
 import { judgeRelease } from "../release-progress.ts";
 import { packSource } from "../source-archive.ts";
 import { waitFor } from "../wait.ts";
-import { knownPlugins, refuseProblems } from "./check.ts";
+import { refuseProblems } from "./check.ts";
 
 const Options = z.object({
   channel: z.string().optional(),
@@ -71,7 +72,7 @@ export async function startRelease(
     channel === undefined ? {} : { channel: checked(ChannelName, channel, "a channel") };
   const source = await readApp(directory, {
     from: cli.world.directory,
-    plugins: await knownPlugins(client),
+    plugins: await knownPlugins(cli, client),
   });
   for (const problem of source.problems) cli.world.stderr.write(`${placeText(problem)}\n`);
   refuseProblems(source);

@@ -3,20 +3,13 @@
 
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  createInstall,
-  type InstallView,
-  listChannels,
-  listInstalls,
-  listPlugins,
-} from "@exclave/api";
+import { createInstall, type InstallView, listChannels, listInstalls } from "@exclave/api";
 import { AppName, ChannelName, InstallName } from "@exclave/core";
 import type { Cli } from "../cli.ts";
 import { startRelease, waitForRelease } from "../commands/release.ts";
 import type { Display } from "../display.ts";
 import { judgeDeploy } from "../install-progress.ts";
 import { listAll } from "../pages.ts";
-import { CliProblem } from "../problem.ts";
 import { waitForInstall } from "../wait-install.ts";
 import type { Up } from "./run-up.ts";
 
@@ -37,7 +30,6 @@ export async function runDemo(
   { app, display }: DemoOptions,
 ): Promise<void> {
   const startedAt = cli.world.now();
-  await waitForPlugins();
   if (!(await hasRelease())) {
     const { id, version } = await startRelease(cli, client, app, {
       channel: CHANNEL,
@@ -69,20 +61,6 @@ export async function runDemo(
   await waitForPage(install);
   const seconds = Math.round((cli.world.now() - startedAt) / 1_000);
   for (const line of farewell(install, seconds)) display.note(line);
-
-  /** The build agent publishes the component types after it connects. */
-  async function waitForPlugins(): Promise<void> {
-    const endsAt = cli.world.now() + PATIENCE_MS;
-    for (;;) {
-      const { items } = await client.call(listPlugins);
-      if (items.length > 0) break;
-      display.update(["waiting for the build agent to publish the component types"]);
-      if (cli.world.now() > endsAt)
-        throw new CliProblem("timeout", "no component types were published");
-      await sleep(300, undefined, { signal: cli.world.signal });
-    }
-    display.update([]);
-  }
 
   /** After a restart the last known health is older than the programs. */
   async function waitForPage(view: InstallView): Promise<void> {
