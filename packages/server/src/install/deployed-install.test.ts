@@ -59,12 +59,12 @@ describe("a deployed install", () => {
 
     const params = { install: "acme" as never };
     await assert.rejects(
-      at.server.client.call(deployInstall, { params, body: { allowDestroy: ["nope" as never] } }),
+      at.server.client.call(deployInstall, { params, body: { allowDestroy: ["nope"] } }),
       /has no component nope/,
     );
     await at.server.client.call(deployInstall, {
       params,
-      body: { allowDestroy: ["web" as never] },
+      body: { allowDestroy: ["web"] },
     });
 
     const view = await settled(at);
@@ -97,7 +97,7 @@ describe("a deployed install", () => {
       held.holds.some(({ component, because }) => component === "web" && /api/.test(because)),
     );
 
-    await at.server.client.call(deployInstall, { params: { install: "acme" as never }, body: {} });
+    await at.server.client.call(deployInstall, { params: { install: "acme" }, body: {} });
     await settled(at);
     assert.deepEqual(at.install.done.slice(-3), ["apply api", "apply api", "apply web"]);
   });
@@ -211,7 +211,7 @@ describe("a deployed install", () => {
       ({ phase, version }) => phase === "settled" && version === "1",
       "back to 1",
     );
-    await at.server.client.call(deployInstall, { params, body: { channel: "stable" as never } });
+    await at.server.client.call(deployInstall, { params, body: { channel: "stable" } });
     await until(
       () => show(at),
       ({ phase, version }) => phase === "settled" && version === "2",

@@ -42,7 +42,7 @@ describe("log requests and debug commands", () => {
     const at = await deployedWorld(t);
     const ask = (component: string, operation: "logs" | "exec") =>
       at.server.client.call(runInInstall, {
-        params: { install: "acme", component } as never,
+        params: { install: "acme", component },
         body: operation === "logs" ? { operation } : { operation, command: ["env"] },
       });
 
@@ -97,7 +97,7 @@ describe("the end of an install", () => {
     await release(server, CRM, SOURCES, { channel: "stable" });
     await create({ server, install: undefined as never });
 
-    await server.client.call(destroyInstall, { params: { install: "acme" as never }, body: {} });
+    await server.client.call(destroyInstall, { params: { install: "acme" }, body: {} });
 
     await settled({ server }, "destroyed");
   });
@@ -107,8 +107,8 @@ describe("the end of an install", () => {
     at.install.done.length = 0;
 
     const forgotten = await at.server.client.call(forgetInstall, {
-      params: { install: "acme" as never },
-      query: { force: "true" } as never,
+      params: { install: "acme" },
+      query: { force: "true" },
     });
 
     assert.match(forgotten.note, /whatever ran there still runs/);

@@ -122,11 +122,11 @@ describe("a new install", () => {
       /no input titel; did you mean `title`\?; the input title is required; the input size must be a number/,
     );
     await assert.rejects(
-      at.server.client.call(createInstall, { body: { name: "acme", app: "crn" } as never }),
+      at.server.client.call(createInstall, { body: { name: "acme", app: "crn" } }),
       /there is no app crn here; there are crm/,
     );
     await assert.rejects(
-      at.server.client.call(createInstall, { body: { name: "build", app: "crm" } as never }),
+      at.server.client.call(createInstall, { body: { name: "build", app: "crm" } }),
       /cannot be called build/,
     );
     assert.deepEqual((await at.server.client.call(listInstalls)).items, []);
@@ -181,7 +181,7 @@ describe("a new install", () => {
       "the hold",
     );
 
-    await at.server.client.call(deployInstall, { params: { install: "acme" as never }, body: {} });
+    await at.server.client.call(deployInstall, { params: { install: "acme" }, body: {} });
 
     await settled(at);
   });

@@ -180,7 +180,7 @@ describe("logs", () => {
     let text = "";
     for await (const chunk of server.client.bytes(getJobLog, {
       params: { job: job.id },
-      query: { follow: "true" } as never,
+      query: { follow: "true" },
     })) {
       text += Buffer.from(chunk).toString();
     }

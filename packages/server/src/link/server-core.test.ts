@@ -70,7 +70,7 @@ function greet(frame: Hello, facts: Partial<HelloFacts> = {}) {
 function live(changes: Partial<LiveLink> = {}): LiveLink {
   const { state } = greet(hello());
   assert.equal(state.phase, "live");
-  return { ...(state as LiveLink), ...changes };
+  return { ...state, ...changes };
 }
 
 const frames = (effects: readonly LinkEffect[]): ServerFrame[] =>

@@ -114,7 +114,7 @@ describe("a release", () => {
     assert.deepEqual((await server.client.call(listChannels)).items, []);
     await assert.rejects(
       server.client.call(setChannel, {
-        params: { app: "crm", channel: "stable" } as never,
+        params: { app: "crm", channel: "stable" },
         body: { release: made.id },
       }),
       /release 1 of crm is failed/,

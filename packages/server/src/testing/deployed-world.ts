@@ -43,11 +43,11 @@ export async function create(
   { server }: World,
   inputs: Record<string, unknown> = { title: "Acme" },
 ): Promise<InstallView> {
-  return server.client.call(createInstall, { body: { name: "acme", app: "crm", inputs } as never });
+  return server.client.call(createInstall, { body: { name: "acme", app: "crm", inputs } });
 }
 
 export function show({ server }: Pick<World, "server">): Promise<InstallView> {
-  return server.client.call(getInstall, { params: { install: "acme" as never } });
+  return server.client.call(getInstall, { params: { install: "acme" } });
 }
 
 export function settled(

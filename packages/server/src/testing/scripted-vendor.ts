@@ -84,7 +84,7 @@ export async function release(
   for (const [name, text] of Object.entries(sources))
     digests[name] = await uploadSource(server, text);
   const { id } = await server.client.call(createRelease, {
-    body: { config, sources: digests, ...more } as never,
+    body: { config, sources: digests, ...more },
   });
   return until(
     () => server.client.call(getRelease, { params: { release: id } }),
