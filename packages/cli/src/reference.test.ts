@@ -6,7 +6,12 @@ import { writtenPages } from "./testing/written-pages.ts";
 
 for (const { file, text } of writtenPages()) {
   test(`${file.pathname.split("/").at(-1)} says what the program does`, async () => {
-    assert.equal(await readFile(file, "utf8"), text, "run `npm run docs -w exclave`");
+    const kept = await readFile(file, "utf8");
+    // The formatter may lay out JSON its own way; what it says is what counts.
+    const [there, wanted] = file.pathname.endsWith(".json")
+      ? [JSON.parse(kept), JSON.parse(text)]
+      : [kept, text];
+    assert.deepEqual(there, wanted, "run `npm run docs -w exclave`");
   });
 }
 

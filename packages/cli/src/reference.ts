@@ -1,6 +1,7 @@
 // The reference page of the command line, written from the command tree.
 
 import { type CommandNode, flatten, type OptionNode } from "./command-tree.ts";
+import { displayWidth } from "./output.ts";
 
 export function referencePage(tree: CommandNode): string {
   const commands = flatten(tree).filter(({ children }) => children.length === 0);
@@ -65,9 +66,24 @@ function optionTable(options: readonly OptionNode[]): string {
   const rows = options.map((option) => {
     const choices = option.choices.length > 0 ? `: ${option.choices.join(", ")}` : "";
     const usual = option.default === undefined ? "" : ` (${option.default})`;
-    return `| \`${option.flags}\` | ${option.description}${choices}${usual} |`;
+    return [`\`${option.flags}\``, `${option.description}${choices}${usual}`] as const;
   });
-  return ["| option | |", "| --- | --- |", ...rows].join("\n");
+  return markdownTable(["option", ""], rows);
+}
+
+/** Padded as the formatter wants it. */
+export function markdownTable(
+  header: readonly [string, string],
+  rows: readonly (readonly [string, string])[],
+): string {
+  const widths = [0, 1].map((column) =>
+    Math.max(3, ...[header, ...rows].map((row) => displayWidth(row[column] ?? ""))),
+  );
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell, column) => cell + " ".repeat((widths[column] ?? 0) - displayWidth(cell))).join(" | ")} |`;
+  return [line(header), line(widths.map((width) => "-".repeat(width))), ...rows.map(line)].join(
+    "\n",
+  );
 }
 
 function anchor(path: readonly string[]): string {

@@ -5,7 +5,7 @@ import { appJsonSchema } from "@exclave/core";
 import { commandTree } from "../command-tree.ts";
 import { EXIT, EXIT_MEANS } from "../exit-codes.ts";
 import { createProgram } from "../program.ts";
-import { referencePage } from "../reference.ts";
+import { markdownTable, referencePage } from "../reference.ts";
 
 export interface WrittenPage {
   readonly file: URL;
@@ -38,7 +38,7 @@ function page(name: string): URL {
 
 function exitCodesPage(): string {
   const rows = Object.entries(EXIT).map(
-    ([name, code]) => `| ${code} | ${EXIT_MEANS[name as keyof typeof EXIT]} |`,
+    ([name, code]) => [`${code}`, EXIT_MEANS[name as keyof typeof EXIT]] as const,
   );
   return `# Exit codes
 
@@ -46,9 +46,7 @@ function exitCodesPage(): string {
 
 What \`exclave\` ends with. Scripts may lean on these numbers; they do not change.
 
-| code | meaning |
-| --- | --- |
-${rows.join("\n")}
+${markdownTable(["code", "meaning"], rows)}
 
 \`exclave exec\` ends with the exit code of the command it ran, whatever that is. When the command could not be run
 at all, the table above applies and stderr says why.
