@@ -153,7 +153,7 @@ test("a second instance on the same data is refused with one clear sentence", as
   const world = await createWorld(t);
   await world.up();
 
-  const second = await world.attempt("up", "--port", "0");
+  const second = await world.attempt("up");
 
   assert.notEqual(second.code, 0);
   assert.match(second.stderr, /already running/);

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { createWorld, has, lines, until, untilHealthy, type World } from "./harness.ts";
 
-const tool = ["tofu", "terraform"].find(has);
+const tool = ["terraform", "tofu"].find(has);
 const skip =
   tool === undefined
     ? "neither tofu nor terraform is on PATH: the Terraform line was not tried"
