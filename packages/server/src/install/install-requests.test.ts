@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import {
+  cancelJob,
   decodeJoinString,
   destroyInstall,
   forgetInstall,
@@ -9,7 +10,8 @@ import {
   runInInstall,
 } from "@exclave/api";
 import { CRM, create, deployedWorld, SOURCES, settled, show } from "../testing/deployed-world.ts";
-import { buildAgent, release } from "../testing/scripted-vendor.ts";
+import { jobRow } from "../testing/rows.ts";
+import { buildAgent, digestNamed, release } from "../testing/scripted-vendor.ts";
 import { assertOnRecord, testServer, until } from "../testing/test-server.ts";
 
 describe("log requests and debug commands", () => {
@@ -58,6 +60,64 @@ describe("log requests and debug commands", () => {
       "offline",
     );
     await assert.rejects(ask("api", "logs"), /the agent of acme is not connected/);
+  });
+});
+
+describe("cancelling", () => {
+  test("reaches the agent that runs the job, and its word ends it", async (t) => {
+    const at = await deployedWorld(t);
+    const agent = at.install.agent();
+    assert.ok(agent);
+    const told = agent.next(
+      (frame) => frame.type === "command" && frame.body.type === "job_cancel",
+    );
+    at.install.leaveRunning.add("exec api");
+    const job = await at.server.client.call(runInInstall, {
+      params: { install: "acme", component: "api" },
+      body: { operation: "exec", command: ["sleep", "60"] },
+    });
+    await until(
+      async () => at.install.done.at(-1),
+      (last) => last === "exec api",
+      "it runs",
+    );
+
+    const params = { job: job.id };
+    await at.server.client.call(cancelJob, { params, body: {} });
+    const manifest = at.install.manifests.at(-1);
+    assert.ok(manifest);
+    await told;
+    assert.equal((await at.server.client.call(getJob, { params })).state, "running");
+    await agent.end(manifest, { outcome: { kind: "cancelled" } });
+
+    assert.equal((await at.server.client.call(getJob, { params })).state, "cancelled");
+    await assertOnRecord(at.server, "job.cancel_requested", "job.ended");
+  });
+
+  test("a job nobody has heard of is not made anew until somebody asks", async (t) => {
+    const at = await deployedWorld(t);
+    at.install.done.length = 0;
+    const { store, now, wake } = at.server.server.context;
+    // A sync that lies in the outbox of an agent that just left.
+    await at.install.agent()?.disconnect();
+    await until(
+      () => show(at),
+      ({ agent }) => agent.status === "offline",
+      "offline",
+    );
+    const job = jobRow({
+      operation: "sync",
+      state: { status: "queued", since: now() },
+      about: { kind: "sync", key: digestNamed("key"), materials: [] },
+    });
+    await store.transaction((tx) => tx.jobs.put(job));
+
+    await at.server.client.call(cancelJob, { params: { job: job.id }, body: {} });
+    wake.install("acme");
+
+    const install = await store.read.installs.get("acme");
+    assert.equal(install?.syncFailure?.code, "cancelled");
+    assert.equal((await store.read.jobs.get(job.id))?.state.status, "cancelled");
   });
 });
 

@@ -8,6 +8,7 @@ import type { AgentRow, JobRow } from "../store/rows.ts";
 import { componentKey, type Tables } from "../store/store.ts";
 import { type AgentEventWrites, applyAgentEvent } from "./apply-agent-event.ts";
 import { type LinkWrite } from "./link-state.ts";
+import { writeAll } from "./write-agent-event.ts";
 
 export interface CommittedLinkWrite {
   readonly jobs: readonly JobRow[];
@@ -152,17 +153,4 @@ async function openJobs(tx: Tables, { audience }: AgentRow) {
     sent.filter(({ body }) => body.type === "job_offer").map(({ job }) => job),
   );
   return { open: open.filter(({ state }) => state.status !== "queued"), undelivered };
-}
-
-async function writeAll(tx: Tables, writes: AgentEventWrites): Promise<void> {
-  for (const job of writes.jobs) await tx.jobs.put(job);
-  if (writes.install) await tx.installs.put(writes.install);
-  if (writes.component) await tx.components.put(writes.component);
-  if (writes.removedComponent) {
-    const { install, name } = writes.removedComponent;
-    await tx.components.remove(componentKey(install, name));
-  }
-  if (writes.build) await tx.builds.put(writes.build);
-  for (const image of writes.images) await tx.images.put(image);
-  for (const entry of writes.audit) await tx.audit.append(entry);
 }

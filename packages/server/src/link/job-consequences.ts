@@ -25,9 +25,13 @@ export const RUNNER_REPOSITORY = "exclave/runner";
 /** Moves that end a job. */
 export type Settling = Extract<JobEvent, { type: "reject" | "end" | "abandon" }>;
 
+/** The event is absent when the job ended without any agent having heard of it. */
+export type EndFacts = Pick<AgentEventFacts, "now" | "install" | "component"> &
+  Partial<Pick<AgentEventFacts, "event">>;
+
 /** What the end of a job means for the thing it was about. */
 export function consequences(
-  facts: AgentEventFacts,
+  facts: EndFacts,
   job: JobRow,
   failure: Failed | undefined,
 ): Partial<AgentEventWrites> {
@@ -52,19 +56,15 @@ export function consequences(
   }
 }
 
-function keepBuild(
-  facts: AgentEventFacts,
-  job: JobRow,
-  buildKey: Digest,
-): Partial<AgentEventWrites> {
-  const made = facts.event.type === "job_ended" ? facts.event.artifacts[0] : undefined;
+function keepBuild(facts: EndFacts, job: JobRow, buildKey: Digest): Partial<AgentEventWrites> {
+  const made = facts.event?.type === "job_ended" ? facts.event.artifacts[0] : undefined;
   if (!made) return {};
   const artifact = ArtifactRef.parse({ repository: made.repository, digest: made.digest });
   return { build: { buildKey, artifact, job: job.id, at: facts.now } };
 }
 
 function settleSandbox(
-  { install, now }: AgentEventFacts,
+  { install, now }: EndFacts,
   job: JobRow,
   failure: Failed | undefined,
 ): Partial<AgentEventWrites> {
@@ -89,13 +89,13 @@ function seededInstall(install: InstallRow, job: JobRow): InstallRow {
 }
 
 function settleSync(
-  { install, event, now }: AgentEventFacts,
+  { install, event, now }: EndFacts,
   about: Extract<JobRow["about"], { kind: "sync" }>,
   failure: Failed | undefined,
 ): Partial<AgentEventWrites> {
   if (!install) return {};
   // A sync that failed half way still brought what it says it brought.
-  const reported = event.type === "job_ended" ? event.artifacts.map(refKey) : [];
+  const reported = event?.type === "job_ended" ? event.artifacts.map(refKey) : [];
   const brought = failure
     ? about.materials.filter((material) => reported.includes(refKey(material)))
     : about.materials;
@@ -116,7 +116,7 @@ function refKey({ repository, digest }: ArtifactRef): string {
 }
 
 function settleComponent(
-  facts: AgentEventFacts,
+  facts: EndFacts,
   job: JobRow,
   failure: Failed | undefined,
 ): Partial<AgentEventWrites> {
@@ -149,11 +149,11 @@ function settleComponent(
 }
 
 function appliedComponent(
-  { event }: AgentEventFacts,
+  { event }: EndFacts,
   component: ComponentRow,
   deployed: NonNullable<ComponentRow["deployed"]>,
 ): ComponentRow {
-  const ended = event.type === "job_ended" ? event : undefined;
+  const ended = event?.type === "job_ended" ? event : undefined;
   const shown = (ended?.outputs ?? []).filter(({ sensitive }) => !sensitive);
   return {
     ...component,
@@ -170,8 +170,8 @@ function appliedComponent(
   };
 }
 
-function statusSeen({ event, component, install }: AgentEventFacts): Partial<AgentEventWrites> {
-  const result = event.type === "job_ended" ? event.result : undefined;
+function statusSeen({ event, component, install }: EndFacts): Partial<AgentEventWrites> {
+  const result = event?.type === "job_ended" ? event.result : undefined;
   if (!component || !install || !result?.health) return {};
   const { health, because, drift } = result;
   const seen = { health, healthBecause: because ?? "", drift: drift ?? null };

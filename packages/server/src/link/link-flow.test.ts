@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { describe, test } from "node:test";
 import {
   createClient,
@@ -7,11 +8,14 @@ import {
   createRelease,
   getJob,
   getJobLog,
+  LINK_PATH,
+  LINK_PROTOCOL,
   listAgents,
   listJobs,
   listPlugins,
 } from "@exclave/api";
 import { createRegistryClient } from "@exclave/oci";
+import { WebSocket } from "ws";
 import { PUBLISH_JOB } from "../grants.ts";
 import { connectAgent, join, joinVendorAgent, newMemory } from "../testing/scripted-agent.ts";
 import { buildAgent, release, uploadSource } from "../testing/scripted-vendor.ts";
@@ -72,6 +76,15 @@ describe("joining and connecting", () => {
 
     await second.say({ type: "alarm", at: 1, code: "test", because: "still here" });
     assert.equal(first.frames.at(-1)?.type, "goaway");
+  });
+
+  test("whoever never says hello is not kept", async (t) => {
+    const server = await testServer(t, { pingMs: 50 });
+    const socket = new WebSocket(server.url.replace("http", "ws") + LINK_PATH, LINK_PROTOCOL);
+
+    const [code] = await once(socket, "close");
+
+    assert.equal(code, 1008);
   });
 
   test("frames before a hello, and nonsense, end the connection", async (t) => {

@@ -70,11 +70,16 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     },
   };
 
+  // Whoever has not said hello by then is not an agent.
+  const impatience = setTimeout(() => {
+    if (state.phase === "challenged") socket.close(1008);
+  }, settings.pingMs);
   socket.on("message", (data: Buffer, isBinary: boolean) =>
     enqueue(() => (isBinary ? logInput(data) : frameInput(data))),
   );
   socket.on("error", (error) => log.debug({ error }, "a link's socket failed"));
   socket.on("close", () => {
+    clearTimeout(impatience);
     state = { phase: "closed" };
     inbox.length = 0;
     options.onClosed(session);

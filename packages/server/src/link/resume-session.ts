@@ -36,13 +36,20 @@ export function resumeSession(
     body,
   }));
   return {
-    upAcked: hello.journalId === record.journalId ? hello.upHead : Math.max(0, hello.upFrom - 1),
+    upAcked: eventsHeldFrom(hello, record),
     downHead: hello.downAcked + renumbered.length,
     downAcked: hello.downAcked,
     unacked: renumbered,
     renumbered,
     reset,
   };
+}
+
+/** The last event that will not come again: all above it are still in the journal, and are wanted. */
+function eventsHeldFrom(hello: Hello, record: LinkRecord): number {
+  const acknowledged = Math.max(0, hello.upFrom - 1);
+  if (hello.journalId !== record.journalId) return acknowledged;
+  return Math.min(hello.upHead, Math.max(record.upAcked, acknowledged));
 }
 
 function resetReason(hello: Hello, record: LinkRecord): string | undefined {

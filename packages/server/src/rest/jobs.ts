@@ -1,6 +1,7 @@
 import { cancelJob, getJob, getJobLog, listJobs } from "@exclave/api";
-import { advanceJob, Failure, isSettled } from "@exclave/core";
-import { audit, type ServerContext } from "../context.ts";
+import { Failure, isSettled } from "@exclave/core";
+import { cancelJob as stopJob } from "../cancel-job.ts";
+import type { ServerContext } from "../context.ts";
 import { viewJob } from "../job-view.ts";
 import type { JobRow } from "../store/rows.ts";
 import type { Readers } from "../store/store.ts";
@@ -17,42 +18,8 @@ export const JOB_HANDLERS: readonly Handler[] = [
   ),
 
   handler(cancelJob, async ({ params, body, caller, context }) => {
-    const job = await context.store.transaction(async (tx) => {
-      const before = await knownJob(tx, params.job);
-      const { state } = before;
-      if (isSettled(state)) {
-        throw new Failure("conflict", `${before.id} has ended already (${state.status})`);
-      }
-      const next = advanceJob(state, { type: "cancel_requested", at: context.now() });
-      if (!next) return before;
-      const isOver = isSettled(next);
-      const failure = {
-        code: "cancelled" as const,
-        message: `${caller.name} asked for it to stop`,
-      };
-      const after: JobRow = isOver
-        ? { ...before, state: next, endedAt: context.now(), failure, logComplete: true }
-        : { ...before, state: next };
-      // What was never sent is taken back; the rest only the agent can stop.
-      if (isOver) await tx.outbox.withdraw(before.id);
-      else {
-        const { id, attempt, audience } = before;
-        const { graceMs } = body;
-        await tx.outbox.add(audience, { type: "job_cancel", job: id, attempt, graceMs });
-      }
-      await tx.jobs.put(after);
-      await audit(tx, context, {
-        actor: caller.name,
-        action: "job.cancel_requested",
-        subject: before.id,
-        details: { state: state.status, graceMs: body.graceMs },
-      });
-      return after;
-    });
-    context.wake.outbox(job.audience);
-    context.wake.releases();
-    if (job.install !== null) context.wake.install(job.install);
-    return viewJob(context, job);
+    const asked = { id: params.job, graceMs: body.graceMs, by: caller.name };
+    return viewJob(context, await stopJob(context, asked));
   }),
 
   streamHandler(getJobLog, async ({ params, query, reply, context }) => {

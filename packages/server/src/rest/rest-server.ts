@@ -50,8 +50,11 @@ export function createRestServer(
     serverFactory: (handle) => {
       server = createServer((request, response) => {
         const isRegistry = /^\/v2(\/|\?|$)/.test(request.url ?? "");
-        if (isRegistry) void registry.handle(request, response);
-        else handle(request, response);
+        if (!isRegistry) return handle(request, response);
+        registry.handle(request, response).catch((reason: unknown) => {
+          context().log.error({ reason }, "the registry failed");
+          response.destroy();
+        });
       });
       return server;
     },

@@ -22,6 +22,8 @@ export interface ScriptedInstall {
   readonly manifests: Manifest[];
   /** What the next run of an operation on a component ends with. */
   readonly endings: Map<string, Ending>;
+  /** Operations that go on until the test ends them. */
+  readonly leaveRunning: Set<string>;
   agent(): ScriptedAgent | undefined;
   identity(): Identity | undefined;
   readonly memory: AgentMemory;
@@ -32,6 +34,7 @@ export async function scriptedInstall(server: TestServer): Promise<ScriptedInsta
   const done: string[] = [];
   const manifests: Manifest[] = [];
   const endings = new Map<string, Ending>();
+  const leaveRunning = new Set<string>();
   const memory = newMemory();
   let agent: ScriptedAgent | undefined;
   let identity: Identity | undefined;
@@ -58,6 +61,7 @@ export async function scriptedInstall(server: TestServer): Promise<ScriptedInsta
     done,
     manifests,
     endings,
+    leaveRunning,
     memory,
     agent: () => agent,
     identity: () => identity,
@@ -73,6 +77,7 @@ export async function scriptedInstall(server: TestServer): Promise<ScriptedInsta
     const name = `${manifest.operation} ${step?.component ?? ""}`.trim();
     done.push(name);
     manifests.push(manifest);
+    if (leaveRunning.has(name)) return undefined;
     const planned = taken(name);
     if (planned) return planned;
     if (manifest.operation === "plan") {

@@ -20,10 +20,13 @@ export interface TestServer {
   restart(): Promise<TestServer>;
 }
 
-export async function testServer(t: TestContext, given?: string): Promise<TestServer> {
-  const data = given ?? join(await temporaryDirectory(t), "server");
+export async function testServer(
+  t: TestContext,
+  options: { readonly data?: string; readonly pingMs?: number } = {},
+): Promise<TestServer> {
+  const data = options.data ?? join(await temporaryDirectory(t), "server");
   const log = pino({ level: process.env["TEST_LOG"] ?? "silent" }, pino.destination(2));
-  const server = await startServer({ data, host: "127.0.0.1", port: 0, log });
+  const server = await startServer({ ...options, data, host: "127.0.0.1", port: 0, log });
   let isClosed = false;
   const close = async () => {
     if (isClosed) return;
@@ -40,7 +43,7 @@ export async function testServer(t: TestContext, given?: string): Promise<TestSe
     client: createClient({ url: server.url, token }),
     async restart() {
       await close();
-      return testServer(t, data);
+      return testServer(t, { ...options, data });
     },
   };
 }
