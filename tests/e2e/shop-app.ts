@@ -17,14 +17,14 @@ export function writeShop(
   const trail = `${world.place}/trail.txt`;
   const script = (name: string, outputs: string) => `#!/bin/sh
 set -eu
-echo "${name} apply $(basename "$EXCLAVE_JOB_DIR")" >> ${trail}
+echo "${name} apply $EXCLAVE_JOB-$EXCLAVE_ATTEMPT" >> ${trail}
 echo "applying ${name}"
 sleep ${applySeconds}
 printf '%s' '${outputs}' > "$EXCLAVE_OUTPUTS"
-echo "${name} done $(basename "$EXCLAVE_JOB_DIR")" >> ${trail}
+echo "${name} done $EXCLAVE_JOB-$EXCLAVE_ATTEMPT" >> ${trail}
 `;
   const end = (name: string) =>
-    `#!/bin/sh\necho "${name} destroy $(basename "$EXCLAVE_JOB_DIR")" >> ${trail}\n`;
+    `#!/bin/sh\necho "${name} destroy $EXCLAVE_JOB-$EXCLAVE_ATTEMPT" >> ${trail}\n`;
 
   for (const [name, outputs] of [
     ["database", '{"url":"db://one"}'],

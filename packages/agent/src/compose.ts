@@ -6,12 +6,12 @@ import { join } from "node:path";
 import type { AgentKind } from "@exclave/api";
 import { type ArtifactRef, evaluateConfig, Failure, Instant, judgeEnvelope } from "@exclave/core";
 import { createRegistryClient } from "@exclave/oci";
-import { createProcessRuntime, type JobRuntime } from "@exclave/runtime";
+import { createProcessRuntime, type ImageSource, type JobRuntime } from "@exclave/runtime";
 import { type Agent, startAgent } from "./agent.ts";
 import type { AgentRules } from "./core/agent-state.ts";
 import { readIfThere } from "./durable-file.ts";
 import { type Identity, keepIdentity, readIdentity, verifyEd25519 } from "./identity.ts";
-import { registryImages } from "./image-source.ts";
+import { createRegistryImages } from "./image-source.ts";
 import { createJobs } from "./jobs.ts";
 import { joinServer, postJoin } from "./join.ts";
 import type { Journal } from "./journal/journal.ts";
@@ -148,12 +148,12 @@ async function openPlace(options: ComposeOptions, identity: Identity): Promise<P
   const { kind, home, path, now } = options;
   if (kind !== "install") {
     const directory = join(home, "runtime");
-    return { runtime: createProcessRuntime({ directory, openImage: registryImages, path }) };
+    return { runtime: createProcessRuntime({ directory, openImage: imagesIn(directory), path }) };
   }
   const sandbox = await readSandbox(join(home, "sandbox.json"));
   const runtime = createProcessRuntime({
     directory: sandbox.runtime.directory,
-    openImage: registryImages,
+    openImage: imagesIn(sandbox.runtime.directory),
     path,
     ...(sandbox.run && { runDirectory: sandbox.run.directory }),
   });
@@ -161,6 +161,10 @@ async function openPlace(options: ComposeOptions, identity: Identity): Promise<P
   const name = identity.audience;
   const registry = await openOwnRegistry({ sandbox, keyPath, install: name, now });
   return { runtime, install: { name, registry, sandbox, holds: holdsIn(registry.url) } };
+}
+
+function imagesIn(directory: string): ImageSource {
+  return createRegistryImages({ baseLayers: join(directory, "base-layers") });
 }
 
 function holdsIn(url: string): OwnInstall["holds"] {

@@ -2,14 +2,22 @@
 
 import { Digest, Failure } from "@exclave/core";
 import { createRegistryClient, unpackImage } from "@exclave/oci";
-import type { ImageSource } from "@exclave/runtime";
+import type { ImageConfig, ImageRef, ImageSource } from "@exclave/runtime";
 
-export const registryImages: ImageSource = {
-  async unpack({ registryUrl, repository, digest, token }, directory) {
+/** `baseLayers` is a directory on the same disk as the images: base layers are linked from there. */
+export function createRegistryImages({ baseLayers }: { readonly baseLayers: string }): ImageSource {
+  return { unpack };
+
+  async function unpack(
+    { registryUrl, repository, digest, token }: ImageRef,
+    directory: string,
+  ): Promise<ImageConfig> {
     const store = createRegistryClient({ url: registryUrl, token });
     try {
       const image = Digest.parse(digest);
-      const { config } = await unpackImage(store, repository, image, directory);
+      const { config } = await unpackImage(store, repository, image, directory, {
+        baseLayers,
+      });
       const { Entrypoint, Cmd, Env, WorkingDir } = config.config;
       return {
         entrypoint: Entrypoint ?? [],
@@ -23,5 +31,5 @@ export const registryImages: ImageSource = {
     } finally {
       store.close();
     }
-  },
-};
+  }
+}

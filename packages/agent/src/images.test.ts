@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { digestOf, Failure } from "@exclave/core";
 import { createLayoutStore, createRegistryClient, packImage, serveRegistry } from "@exclave/oci";
-import { registryImages } from "./image-source.ts";
+import { createRegistryImages } from "./image-source.ts";
 import { publishImages } from "./publish-images.ts";
 import { openOwnRegistry, readSandbox } from "./sandbox.ts";
 import { temporaryDirectory } from "./testing/temporary-directory.ts";
@@ -85,9 +85,16 @@ test("shipped images are published, and come out of the registry as they went in
   const root = join(home, "root");
   await mkdir(root);
   const ref = { registryUrl: own.url, repository: REPOSITORY, digest: images.digest, token };
-  const config = await registryImages.unpack(ref, root);
+  const source = createRegistryImages({ baseLayers: join(home, "base-layers") });
+  const config = await source.unpack(ref, root);
   assert.deepEqual(config, { entrypoint: ["/bin/program"], cmd: ["now"], env: ["A=1"] });
   assert.match(await readFile(join(root, "bin", "program"), "utf8"), /echo hello/);
+
+  await source.unpack(ref, join(home, "second"));
+  const [first, second] = await Promise.all(
+    ["root", "second"].map((name) => stat(join(home, name, "bin", "program"))),
+  );
+  assert.equal(first?.ino, second?.ino, "the base layer is on disk once");
 });
 
 test("a token opens the repositories it names, for what it says, and no others", async (t) => {
@@ -106,7 +113,7 @@ test("an image that is not there is a failure, not an empty directory", async (t
   const token = await own.token([{ type: "repository", name: REPOSITORY, actions: ["pull"] }]);
   const digest = digestOf("nothing");
 
-  const unpacked = registryImages.unpack(
+  const unpacked = createRegistryImages({ baseLayers: join(home, "base-layers") }).unpack(
     { registryUrl: own.url, repository: REPOSITORY, digest, token },
     join(home, "root"),
   );

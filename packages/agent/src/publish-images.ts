@@ -25,7 +25,14 @@ export async function publishImages(directory: string, grant: Grant): Promise<Pu
   const to = createRegistryClient({ url: grant.registryUrl, token: grant.token });
   try {
     for (const { repository, digest } of images) {
-      await copyArtifact({ from, to, source: { repository, digest }, target: { repository } });
+      // Most of an image is the runner it stands on: that is mounted, not sent again.
+      await copyArtifact({
+        from,
+        to,
+        source: { repository, digest },
+        target: { repository },
+        mountFrom: images.filter(({ kind }) => kind === "runner").map((image) => image.repository),
+      });
     }
   } finally {
     to.close();

@@ -8,6 +8,7 @@ import { Readable, type Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, createZstdDecompress } from "node:zlib";
 import { type Digest, Failure } from "@exclave/core";
+import { placeBaseLayer } from "./base-layer.ts";
 import { unlessAbsent } from "./blob-files.ts";
 import { type ContentStore, type Image, readImage } from "./content-store.ts";
 import { parseManifest } from "./descriptor.ts";
@@ -17,6 +18,8 @@ import { type ReadTarEntry, readTar } from "./tar-reader.ts";
 export interface UnpackOptions {
   /** Of what is written, not of what is read: a small archive can be a large tree. */
   readonly bytesMax?: number;
+  /** Where lowest layers are kept unpacked, to be linked into the images that stand on them. */
+  readonly baseLayers?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -45,11 +48,19 @@ export async function unpackImage(
 ): Promise<Image> {
   const image = await readImage(store, repository, digest);
   const links = new Set<string>();
-  for (const layer of image.manifest.layers) {
-    const stream = verified(store.readBlob(repository, layer.digest, options), layer);
-    for (const path of await unpackOnto(stream, layer.mediaType, directory, options)) {
-      links.add(path);
-    }
+  for (const [index, layer] of image.manifest.layers.entries()) {
+    const unpack = (into: string): Promise<Iterable<string>> =>
+      unpackOnto(
+        verified(store.readBlob(repository, layer.digest, options), layer),
+        layer.mediaType,
+        into,
+        options,
+      );
+    const made =
+      index === 0 && options.baseLayers !== undefined
+        ? await placeBaseLayer(options.baseLayers, layer, directory, unpack)
+        : await unpack(directory);
+    for (const path of made) links.add(path);
   }
   await checkLinks(directory, links);
   return image;

@@ -1,7 +1,6 @@
 // The program inside a job's container. It reads job.json, does what it says and reports on stdout;
 // it has no other way to speak to anyone.
 
-import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -34,7 +33,7 @@ async function main(): Promise<ResultLine> {
       pluginDirectory: dirname(fileURLToPath(import.meta.url)),
       environment: programEnvironment(jobDirectory),
       signal: controller.signal,
-      forwardStop: !stopReachesEveryone(),
+      forwardStop: true,
       write,
     });
   } catch (reason) {
@@ -70,20 +69,4 @@ function programEnvironment(jobDirectory: string): Record<string, string> {
     TMPDIR: TMPDIR ?? "/tmp",
     ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)),
   };
-}
-
-/**
- * As the leader of a process group we share every signal a runtime sends: it goes to the group. A
- * second one must not follow, since tofu and others take it for "now, whatever is lost". In a
- * container of our own (process 1), and as somebody's plain child, the signal came to us alone.
- */
-function stopReachesEveryone(): boolean {
-  if (process.pid === 1) return false;
-  try {
-    const stat = readFileSync("/proc/self/stat", "utf8");
-    const group = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[2];
-    return Number(group) === process.pid;
-  } catch {
-    return false;
-  }
 }

@@ -50,7 +50,7 @@ export interface JobRuntime {
   /** The job's output from that byte on, until it has ended and all was given, or `signal` fires. */
   output(name: JobName, from: number, signal: AbortSignal): AsyncIterable<Uint8Array>;
 
-  /** SIGTERM to the whole group, after `graceMs` SIGKILL. Returns once nothing of it runs. */
+  /** SIGTERM to the job's first process, SIGKILL to all of it after `graceMs`. Returns once nothing of it runs. */
   stop(name: JobName, graceMs: number): Promise<void>;
 
   /** Forgets the job and removes what it left. Stops it first if it runs. Absent is not an error. */

@@ -6,7 +6,10 @@ import { join } from "node:path";
 import {
   buildFromSource,
   definePlugin,
+  execParameters,
   Failure,
+  lastLines,
+  logsParameters,
   type OperationContext,
   resolveCommand,
   z,
@@ -85,24 +88,19 @@ export const plugin = definePlugin({
 
   async logs(context) {
     const text = await readFile(places(context).log, "utf8").catch(() => "");
-    const lines = text.trimEnd().split("\n");
-    const { tailLines } = z
-      .object({ tailLines: z.int().positive().optional() })
-      .parse(context.parameters);
-    for (const line of tailLines === undefined ? lines : lines.slice(-tailLines)) {
-      if (line !== "") context.log(line);
-    }
+    const { tailLines } = logsParameters(context.parameters);
+    for (const line of lastLines(text, tailLines)) context.log(line);
   },
 
   async exec(context) {
-    const parameters = z.object({ command: Command }).safeParse(context.parameters);
-    if (!parameters.success) throw new Failure("invalid", "exec needs a command to run");
-    const [program, ...args] = resolveCommand(parameters.data.command);
+    const { command, timeoutSeconds } = execParameters(context.parameters);
+    const [program, ...args] = resolveCommand(command);
     const environment = environmentOf(context);
     const { exitCode } = await context.run(program, args, {
       cwd: context.files,
       environment,
       allowExitCodes: "any",
+      timeoutMs: timeoutSeconds * 1_000,
     });
     return { exitCode };
   },
@@ -151,11 +149,15 @@ function parseOutputs(text: string): Record<string, unknown> {
   }
 }
 
-function environmentOf({ config, install, component, stateDirectory }: Context) {
+function environmentOf(context: Context) {
+  const { config, install, component, job, attempt, stateDirectory } = context;
   const given = Object.entries(config.environment).map(([key, value]) => [key, String(value)]);
   return {
     EXCLAVE_INSTALL: install,
     EXCLAVE_COMPONENT: component,
+    // Fences: what a command writes elsewhere can carry which attempt wrote it.
+    EXCLAVE_JOB: job,
+    EXCLAVE_ATTEMPT: String(attempt),
     EXCLAVE_DATA_DIR: stateDirectory,
     ...Object.fromEntries(given),
   } as Record<string, string>;

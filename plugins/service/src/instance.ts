@@ -135,9 +135,6 @@ async function isGone(identity: ProcessIdentity | undefined, withinMs: number): 
 export function tailLog(directory: string, lines: number): string[] {
   const { log, olderLog } = instanceFiles(directory);
   const text = [olderLog, log].map((path) => (existsSync(path) ? readFileSync(path, "utf8") : ""));
-  return text
-    .join("")
-    .split("\n")
-    .filter((line, index, all) => index < all.length - 1 || line !== "")
-    .slice(-lines);
+  const all = text.join("").replace(/\n$/, "").split("\n");
+  return all.slice(Math.max(0, all.length - lines));
 }

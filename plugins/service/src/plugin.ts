@@ -8,10 +8,11 @@ import { delimiter, join } from "node:path";
 import {
   buildFromSource,
   definePlugin,
+  execParameters,
   Failure,
+  logsParameters,
   type OperationContext,
   type StatusResult,
-  z,
 } from "@exclave/plugin-sdk";
 import { Config } from "./config.ts";
 import { followLog } from "./follow-log.ts";
@@ -96,28 +97,24 @@ export const plugin = definePlugin({
   },
 
   async logs({ stateDirectory, parameters, signal, ...context }) {
-    const { tailLines, follow } = z
-      .object({ tailLines: z.int().positive().default(200), follow: z.boolean().default(false) })
-      .parse(parameters);
+    const { tailLines, follow } = logsParameters(parameters);
     const instance = currentInstance(stateDirectory);
     if (!instance) throw new Failure("not_found", "it was never applied, so there is no log");
     for await (const line of followLog(instance, { tailLines, follow, signal })) context.log(line);
   },
 
   async exec(context) {
-    const parameters = z
-      .object({ command: z.array(z.string()).min(1) })
-      .safeParse(context.parameters);
-    if (!parameters.success) throw new Failure("invalid", "exec needs a command to run");
+    const { command, timeoutSeconds } = execParameters(context.parameters);
     const instance = currentInstance(context.stateDirectory);
     const spec = instance && readSpec(instance);
     if (!spec)
       throw new Failure("not_found", "it was never applied, so there is nowhere to run it");
-    const [program = "", ...args] = parameters.data.command;
+    const [program = "", ...args] = command;
     const { exitCode } = await context.run(program === "node" ? process.execPath : program, args, {
       cwd: spec.cwd,
       environment: spec.environment,
       allowExitCodes: "any",
+      timeoutMs: timeoutSeconds * 1_000,
     });
     return { exitCode };
   },

@@ -20,6 +20,7 @@ import {
 } from "./job-directory.ts";
 import { judgeJob, type Verdict } from "./judge-job.ts";
 import {
+  askToEnd,
   identify,
   type ProcessIdentity,
   processTable,
@@ -152,7 +153,8 @@ function watchOver(
     note(output, `stopped: ${found.because}`);
     const asks = found.kind === "deadline";
     killAt = asks ? ranMs + order.deadlineGraceMs : ranMs;
-    signalSession(processTable, program, asks ? "SIGTERM" : "SIGKILL");
+    if (asks) askToEnd(processTable, program);
+    else signalSession(processTable, program, "SIGKILL");
   }, WATCH_EVERY_MS);
 
   return {

@@ -24,7 +24,7 @@ import {
   writeRecord,
 } from "./job-directory.ts";
 import { launchKeeper } from "./launch-keeper.ts";
-import { processTable, sessionMembers, signalSession } from "./process-table.ts";
+import { askToEnd, processTable, sessionMembers, signalSession } from "./process-table.ts";
 
 export interface ProcessRuntimeOptions {
   /** Where images are unpacked and jobs live: images/, jobs/, state/, run/. */
@@ -187,7 +187,7 @@ export function createProcessRuntime(options: ProcessRuntimeOptions): JobRuntime
   }
 }
 
-/** SIGTERM to the group, SIGKILL after the grace, and back once nothing runs and the end is known. */
+/** SIGTERM to the first process, SIGKILL to all after the grace, and back once nothing runs and the end is known. */
 async function endProgram(job: JobDirectory, graceMs: number): Promise<void> {
   const since = performance.now();
   let hasAsked = false;
@@ -200,7 +200,7 @@ async function endProgram(job: JobDirectory, graceMs: number): Promise<void> {
     if (program && waitedMs >= graceMs) {
       signalSession(processTable, program, "SIGKILL");
     } else if (program && !hasAsked) {
-      signalSession(processTable, program, "SIGTERM");
+      askToEnd(processTable, program);
       hasAsked = true;
     }
     if (waitedMs >= graceMs + KILL_WITHIN_MS) {

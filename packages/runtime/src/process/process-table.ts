@@ -54,6 +54,20 @@ export function sessionMembers(table: ProcessTable, leader: ProcessIdentity): Pr
   return table.all().filter((entry) => entry.session === leader.pid && !entry.isZombie);
 }
 
+/**
+ * Asks a job to end, as a container engine does: its first process hears of it and tells the others.
+ * Terraform's providers die of a SIGTERM that Terraform itself would have waited out.
+ */
+export function askToEnd(table: ProcessTable, leader: ProcessIdentity): void {
+  const isThere = sessionMembers(table, leader).some(({ pid }) => pid === leader.pid);
+  if (!isThere) return signalSession(table, leader, "SIGTERM");
+  try {
+    process.kill(leader.pid, "SIGTERM");
+  } catch (reason) {
+    if ((reason as NodeJS.ErrnoException).code !== "ESRCH") throw reason;
+  }
+}
+
 /** Signals every process group of the session, so that a fork under way is met as well. */
 export function signalSession(
   table: ProcessTable,
