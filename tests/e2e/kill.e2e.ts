@@ -156,7 +156,7 @@ test("a second instance on the same data is refused with one clear sentence", as
   const second = await world.attempt("up");
 
   assert.notEqual(second.code, 0);
-  assert.match(second.stderr, /already running/);
+  assert.match(second.stderr, /is up already/);
   const up = JSON.parse(readFileSync(join(world.home, "run/up.json"), "utf8")) as { url: string };
   assert.ok((await fetch(`${up.url}/healthz`)).ok, "the first one goes on");
 });

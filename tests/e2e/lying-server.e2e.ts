@@ -54,7 +54,7 @@ test("a server that lies gets nothing to run, and every refusal is on record", a
     keys: { director: { keyid: string } };
   };
   // The lies are as good as lies can get: some are signed with the real key.
-  const realKey = createPrivateKey(readFileSync(join(world.home, "server/keys/director.key")));
+  const realKey = createPrivateKey(readFileSync(join(world.home, "server/keys/director.pem")));
   const otherKey = generateKeyPairSync("ed25519").privateKey;
   const { keyid } = identity.keys.director;
   const pwned = join(world.place, "pwned");

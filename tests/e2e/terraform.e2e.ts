@@ -2,9 +2,10 @@
 // the middle of an apply, destroy. Resources are counted by the lines they leave on disk.
 
 import assert from "node:assert/strict";
-import { readdirSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { terraformProviderLocal } from "../../tools/test-tools/terraform-provider-local.ts";
 import { createWorld, has, lines, until, untilHealthy, type World } from "./harness.ts";
 
 const tool = ["terraform", "tofu"].find(has);
@@ -33,10 +34,7 @@ test("a Terraform component is planned, applied exactly so, changed, survives ki
     const plan = jobs.find(({ operation }) => operation === "plan");
     assert.match(plan?.plan?.summary ?? "", /2 to add/);
     assert.equal(plan?.plan?.risk, "change");
-    assert.deepEqual(lines(world.read("resources.txt")).sort(), [
-      "create one blue",
-      "create two blue",
-    ]);
+    assert.deepEqual(made(world, "create", "blue"), ["create one blue", "create two blue"]);
     assert.equal(world.read("consumer.txt").trim(), "blue-network");
   });
 
@@ -82,10 +80,7 @@ test("a Terraform component is planned, applied exactly so, changed, survives ki
       await until("the consumer saw red", () => world.read("consumer.txt").includes("red-network"));
       await untilHealthy(world, "acme");
 
-      const made = lines(world.read("resources.txt")).filter(
-        (line) => line.startsWith("create") && line.endsWith("red"),
-      );
-      assert.deepEqual([...new Set(made)].sort(), ["create one red", "create two red"]);
+      assert.deepEqual(made(world, "create", "red"), ["create one red", "create two red"]);
       const inInstall = readdirSync(join(world.home, "installs/acme"), {
         recursive: true,
         encoding: "utf8",
@@ -100,12 +95,16 @@ test("a Terraform component is planned, applied exactly so, changed, survives ki
 
   await t.test("destroy takes the resources down", async () => {
     await world.exclave("install", "destroy", "acme", "--yes", "--wait");
-    const gone = lines(world.read("resources.txt")).filter(
-      (line) => line.startsWith("destroy") && line.endsWith("red"),
-    );
-    assert.deepEqual([...new Set(gone)].sort(), ["destroy one red", "destroy two red"]);
+    assert.deepEqual(made(world, "destroy", "red"), ["destroy one red", "destroy two red"]);
   });
 });
+
+/** Every such line, twice if it happened twice. */
+function made(world: World, action: string, colour: string): string[] {
+  return lines(world.read("resources.txt"))
+    .filter((line) => line.startsWith(action) && line.endsWith(colour))
+    .sort();
+}
 
 function writeStack(world: World, { colour, seconds }: { colour: string; seconds: number }): void {
   const file = join(world.place, "resources.txt");
@@ -160,3 +159,55 @@ components:
 `,
   );
 }
+
+const provider = skip === false ? await terraformProviderLocal() : undefined;
+const noProvider = skip || (provider?.kind === "unavailable" && provider.because);
+
+test("what somebody changes outside is found as drift, shown, and put right by the next deploy", {
+  skip: noProvider,
+}, async (t) => {
+  const world = await createWorld(t);
+  const file = join(world.place, "made.txt");
+  world.write(
+    "files/module/main.tf",
+    `variable "text" { type = string }
+resource "local_file" "made" {
+  filename = "${file}"
+  content  = var.text
+}
+`,
+  );
+  world.write(
+    "files/exclave.yaml",
+    "app: files\ncomponents:\n  - name: made\n    type: terraform\n    source: ./module\n    variables: { text: one }\n    statusEverySeconds: 3\n",
+  );
+  assert.equal(provider?.kind, "ready");
+  cpSync(provider.mirror, join(world.place, "files/module/.exclave/providers"), {
+    recursive: true,
+  });
+  await world.up();
+  await world.exclave("release", "files", "--channel", "stable", "--wait");
+  await world.exclave("install", "create", "acme", "--app", "files", "--wait");
+  await untilHealthy(world, "acme");
+  assert.equal(readFileSync(file, "utf8"), "one");
+
+  writeFileSync(file, "somebody else was here");
+  await until("the drift is shown", async () => {
+    const [component] = (await world.install("acme")).components;
+    return component?.drift?.found === true && component.health === "degraded";
+  });
+  const [drifted] = (await world.install("acme")).components;
+  assert.match(drifted?.drift?.summary ?? "", /local_file\.made/);
+
+  world.write(
+    "files/exclave.yaml",
+    world.read("files/exclave.yaml").replace("text: one", "text: two"),
+  );
+  await world.exclave("release", "files", "--channel", "stable", "--wait");
+  await until("it is put right", () => readFileSync(file, "utf8") === "two");
+  await untilHealthy(world, "acme");
+
+  await world.exclave("install", "destroy", "acme", "--yes", "--wait");
+  assert.ok(!existsSync(file));
+  await world.exclave("audit", "verify");
+});
