@@ -14,7 +14,6 @@ import {
   listJobs,
   listPlugins,
 } from "@exclave/api";
-import { createRegistryClient } from "@exclave/oci";
 import { WebSocket } from "ws";
 import { PUBLISH_JOB } from "../grants.ts";
 import { connectAgent, join, joinVendorAgent, newMemory } from "../testing/scripted-agent.ts";
@@ -227,16 +226,20 @@ describe("grants", () => {
     const { grant } = await agent.grant(PUBLISH_JOB);
 
     assert.ok(grant);
-    const registry = createRegistryClient({ url: grant.registryUrl, token: grant.token });
-    const bytes = new TextEncoder().encode("layer");
-    const digest = `sha256:${createHash("sha256").update(bytes).digest("hex")}` as never;
-    const blob = { mediaType: "application/octet-stream", digest, size: bytes.length };
-    const content = async function* () {
-      yield bytes;
-    };
-    await registry.writeBlob("exclave/plugins/brand-new", blob, content());
-    assert.ok(await registry.headBlob("exclave/plugins/brand-new", digest));
-    await assert.rejects(registry.writeBlob("apps/crm/api", blob, content()));
+    const { registryUrl, token } = grant;
+    const digest = `sha256:${createHash("sha256").update("layer").digest("hex")}`;
+    const push = (repository: string) =>
+      fetch(`${registryUrl}/v2/${repository}/blobs/uploads/?digest=${digest}`, {
+        method: "POST",
+        body: "layer",
+        headers: {
+          authorization: `Bearer ${token}`,
+          "content-type": "application/octet-stream",
+        },
+      });
+    assert.equal((await push("exclave/plugins/brand-new")).status, 201);
+    assert.equal((await push("apps/crm/api")).status, 401);
+    assert.equal((await push("exclave-not/plugins/x")).status, 401);
     await assertOnRecord(server, "grant.given");
   });
 
