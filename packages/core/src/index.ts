@@ -3,6 +3,7 @@ export * from "./app/app-json-schema.ts";
 export * from "./app/json-schema.ts";
 export { type ParseAppOptions, type ParsedApp, parseApp } from "./app/parse-app.ts";
 export * from "./app/problem.ts";
+export { readYaml, type YamlSource } from "./app/yaml-source.ts";
 export * from "./archive/tar.ts";
 export * from "./audit-chain.ts";
 export * from "./base64.ts";
