@@ -66,10 +66,18 @@ describe("copyArtifact", () => {
       onProgress: (step) => progress.push(step),
     });
 
-    assert.deepEqual(result, { digest: index.digest, copiedBytes: bytes, skippedBytes: 0 });
+    assert.deepEqual(result, {
+      digest: index.digest,
+      copiedBytes: bytes,
+      skippedBytes: 0,
+      mountedBytes: 0,
+      requests: 0,
+    });
     assert.equal((await to.readManifest("copy", "v1")).digest, index.digest);
     for (const { digest } of images) assert.ok(await to.headManifest("copy", digest));
-    assert.deepEqual(progress.at(-1), { copiedBytes: bytes, skippedBytes: 0, totalBytes: bytes });
+    const { bytesPerSecond, ...last } = progress.at(-1) as CopyProgress;
+    assert.deepEqual(last, { copiedBytes: bytes, skippedBytes: 0, totalBytes: bytes });
+    assert.ok(bytesPerSecond > 0);
   });
 
   test("asks once and moves nothing when the artifact is there", async () => {
@@ -83,7 +91,7 @@ describe("copyArtifact", () => {
 
     const again = await copyArtifact({ from: source.store, to: destination.store, ...copy });
 
-    assert.deepEqual(again, { digest: index.digest, copiedBytes: 0, skippedBytes: 0 });
+    assert.equal(again.copiedBytes + again.skippedBytes, 0);
     assert.deepEqual(source.calls, []);
     assert.deepEqual(destination.calls, [`headManifest ${index.digest}`]);
   });
@@ -122,7 +130,81 @@ describe("copyArtifact", () => {
       digest: second.digest,
       copiedBytes: 9_000,
       skippedBytes: shared.size + 2,
+      mountedBytes: shared.size + 2,
+      requests: 0,
     });
+  });
+
+  test("is done after one look when the tag is right", async () => {
+    const from = createMemoryStore();
+    const { index } = await release(from, "a");
+    const { store: to, calls } = watched(createMemoryStore());
+    const copy = {
+      source: { repository: "a", digest: index.digest },
+      target: { repository: "a", tag: "v1" },
+    };
+    await copyArtifact({ from, to, ...copy });
+    calls.length = 0;
+
+    await copyArtifact({ from, to, ...copy });
+
+    assert.deepEqual(calls, ["headManifest v1"]);
+  });
+
+  test("brings one platform of an index, which stays as it is, and the others later", async () => {
+    const from = createMemoryStore();
+    const to = createMemoryStore();
+    const images = [];
+    for (const architecture of ["amd64", "arm64"]) {
+      const image = await put(from, "a", { layers: [await blob(from, "a", 1_000)] });
+      images.push({ ...image, platform: { os: "linux", architecture } });
+    }
+    const [amd, arm] = images as [(typeof images)[0], (typeof images)[0]];
+    const attestation = {
+      ...(await put(from, "a", { layers: [await blob(from, "a", 10)] })),
+      platform: { os: "unknown", architecture: "unknown" },
+      annotations: { "vnd.docker.reference.digest": arm.digest },
+    };
+    const index = await put(from, "a", { manifests: [...images, attestation] });
+    const copy = {
+      from,
+      to,
+      source: { repository: "a", digest: index.digest },
+      target: { repository: "a", tag: "v1" },
+    };
+
+    const first = await copyArtifact({ ...copy, platforms: ["linux/amd64"] });
+
+    assert.equal(first.copiedBytes, 1_002);
+    assert.equal((await to.readManifest("a", "v1")).digest, index.digest);
+    assert.ok(await to.headManifest("a", amd.digest));
+    assert.equal(await to.headManifest("a", arm.digest), undefined);
+    assert.equal(await to.headManifest("a", attestation.digest), undefined);
+
+    const second = await copyArtifact({ ...copy, platforms: ["all"] });
+
+    assert.equal(second.copiedBytes, 1_010);
+    assert.ok(await to.headManifest("a", arm.digest));
+    assert.ok(await to.headManifest("a", attestation.digest));
+  });
+
+  test("does not look at the blobs of children that are there", async () => {
+    const from = createMemoryStore();
+    const { store: to, calls } = watched(createMemoryStore());
+    const { images, index } = await release(from, "a");
+    for (const { digest } of images) {
+      const source = { repository: "a", digest };
+      await copyArtifact({ from, to, source, target: { repository: "a" } });
+    }
+    calls.length = 0;
+
+    const source = { repository: "a", digest: index.digest };
+    await copyArtifact({ from, to, source, target: { repository: "a" } });
+
+    assert.deepEqual(
+      calls.filter((call) => call.includes("Blob")),
+      [],
+    );
   });
 
   test("writes children before their index, and the index last", async () => {

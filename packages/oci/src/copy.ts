@@ -3,8 +3,12 @@
 // the tag last: a destination that stops in the middle has nothing that is not whole.
 
 import type { Digest } from "@exclave/core";
-import type { ContentStore, StoredManifest } from "./content-store.ts";
-import { blobsOf, childrenOf, type Descriptor, parseManifest } from "./descriptor.ts";
+import type { ContentStore } from "./content-store.ts";
+import { type CopyTree, readTree } from "./copy-tree.ts";
+import { createWindow, runInWindow } from "./copy-window.ts";
+import type { Descriptor } from "./descriptor.ts";
+import type { Sink } from "./raw-download.ts";
+import { isRegistryClient } from "./registry-client.ts";
 
 export interface CopyArtifact {
   readonly from: ContentStore;
@@ -15,6 +19,11 @@ export interface CopyArtifact {
   readonly mountFrom?: readonly string[];
   /** Brings signatures and the like, too. */
   readonly referrers?: boolean;
+  /**
+   * Of an index only these (`linux/amd64`, `linux/arm64/v8`). The index itself stays as it is, byte
+   * by byte, with children that are not there. `all` brings what an earlier choice left out.
+   */
+  readonly platforms?: readonly string[] | undefined;
   readonly concurrency?: number;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: (progress: CopyProgress) => void;
@@ -24,6 +33,8 @@ export interface CopyProgress {
   readonly copiedBytes: number;
   readonly skippedBytes: number;
   readonly totalBytes: number;
+  /** Over the whole copy so far. */
+  readonly bytesPerSecond: number;
 }
 
 export interface CopyResult {
@@ -31,132 +42,189 @@ export interface CopyResult {
   readonly copiedBytes: number;
   /** Bytes of blobs that the destination had, here or in a repository it could mount from. */
   readonly skippedBytes: number;
+  /** The part of the skipped bytes that came from another repository of the destination. */
+  readonly mountedBytes: number;
+  /** What both sides were asked while it went on; 0 for stores that are not registries. */
+  readonly requests: number;
 }
 
 const BLOBS_AT_ONCE = 6;
+const PROGRESS_EVERY_MS = 100;
 
 export async function copyArtifact(copy: CopyArtifact): Promise<CopyResult> {
-  const { to, target, signal } = copy;
   const { digest } = copy.source;
-  const counted = { copiedBytes: 0, skippedBytes: 0 };
+  const requestsBefore = requestsOf(copy);
+  const meter = createMeter(copy.onProgress);
 
-  if (await to.headManifest(target.repository, digest, { signal })) {
-    await moveTag(copy);
-    return { digest, ...(await bringReferrers(copy, counted)) };
+  if (await isThere(copy)) {
+    if (copy.referrers) await bringReferrers(copy, meter);
+  } else {
+    await bring(copy, meter);
   }
-
-  const tree = await readTree(copy);
-  const blobs = uniqueBlobs(tree);
-  const totalBytes = blobs.reduce((sum, { size }) => sum + size, 0);
-  await inParallel(blobs, copy.concurrency ?? BLOBS_AT_ONCE, async (blob) => {
-    const isMoved = await copyBlob(copy, blob);
-    counted[isMoved ? "copiedBytes" : "skippedBytes"] += blob.size;
-    copy.onProgress?.({ ...counted, totalBytes });
-  });
-  for (const manifest of tree.toReversed()) {
-    const { bytes, mediaType } = manifest;
-    // The top manifest comes last, and its tag with it.
-    const tag = manifest.digest === digest ? target.tag : undefined;
-    await to.writeManifest(target.repository, bytes, mediaType, tag, { signal });
-  }
-  return { digest, ...counted };
+  return { digest, ...meter.counted, requests: requestsOf(copy) - requestsBefore };
 }
 
-async function moveTag({ from, to, source, target, signal }: CopyArtifact): Promise<void> {
-  if (target.tag === undefined) return;
-  const tagged = await to.headManifest(target.repository, target.tag, { signal });
-  if (tagged?.digest === source.digest) return;
-  const { bytes, mediaType } = await from.readManifest(source.repository, source.digest, {
-    signal,
-  });
-  await to.writeManifest(target.repository, bytes, mediaType, target.tag, { signal });
+/** Asks no more than it must: when the tag is right, nothing else can be missing. */
+async function isThere({ from, to, source, target, platforms, signal }: CopyArtifact) {
+  const { repository, tag } = target;
+  // Somebody who chooses platforms may have chosen fewer the last time.
+  if (platforms) return false;
+  if (tag !== undefined) {
+    const tagged = await to.headManifest(repository, tag, { signal });
+    if (tagged?.digest === source.digest) return true;
+  }
+  if (!(await to.headManifest(repository, source.digest, { signal }))) return false;
+  if (tag !== undefined) {
+    const { bytes, mediaType } = await from.readManifest(source.repository, source.digest, {
+      signal,
+    });
+    await to.writeManifest(repository, bytes, mediaType, tag, { signal });
+  }
+  return true;
 }
 
 /** What is there may have been signed since: referrers are looked for even then. */
-async function bringReferrers(
-  copy: CopyArtifact,
-  counted: { copiedBytes: number; skippedBytes: number },
-): Promise<typeof counted> {
-  if (!copy.referrers) return counted;
-  const { from, source, signal } = copy;
+async function bringReferrers(copy: CopyArtifact, meter: Meter): Promise<void> {
+  const { from, source, target, signal } = copy;
   for (const { digest } of await from.referrers(source.repository, source.digest, { signal })) {
-    const result = await copyArtifact({
+    const referrer = {
       ...copy,
       source: { repository: source.repository, digest },
-      target: { repository: copy.target.repository },
-    });
-    counted.copiedBytes += result.copiedBytes;
-    counted.skippedBytes += result.skippedBytes;
-  }
-  return counted;
-}
-
-/** Every manifest of the artifact, each one after those that list it or that it is about. */
-async function readTree(copy: CopyArtifact): Promise<StoredManifest[]> {
-  const { from, source, signal } = copy;
-  const found = new Map<Digest, StoredManifest>();
-  await visit(source.digest);
-  return [...found.values()];
-
-  async function visit(digest: Digest): Promise<void> {
-    const manifest =
-      found.get(digest) ?? (await from.readManifest(source.repository, digest, { signal }));
-    // Met again, it moves behind its newest parent, so that reversed it still comes first.
-    found.delete(digest);
-    found.set(digest, manifest);
-    for (const child of childrenOf(parseManifest(manifest.bytes, manifest.mediaType))) {
-      await visit(child.digest);
-    }
-    if (!copy.referrers) return;
-    for (const referrer of await from.referrers(source.repository, digest, { signal })) {
-      if (!found.has(referrer.digest)) await visit(referrer.digest);
-    }
+      target: { repository: target.repository },
+    };
+    if (await isThere(referrer)) await bringReferrers(referrer, meter);
+    else await bring(referrer, meter);
   }
 }
 
-/** Largest first: the last blob to finish is then a small one. */
-function uniqueBlobs(tree: readonly StoredManifest[]): Descriptor[] {
-  const blobs = tree.flatMap(({ bytes, mediaType }) => blobsOf(parseManifest(bytes, mediaType)));
+async function bring(copy: CopyArtifact, meter: Meter): Promise<void> {
+  const { from, to, source, target, signal } = copy;
+  const tree = await readTree(copy);
+  const blobs = missingBlobs(tree);
+  meter.expect(blobs.reduce((sum, { size }) => sum + size, 0));
+
+  const window = createWindow(copy.concurrency ?? BLOBS_AT_ONCE);
+  const narrow = () => window.throttled(performance.now());
+  const unlisten = [from, to].map((store) =>
+    isRegistryClient(store) ? store.onThrottle(narrow) : () => undefined,
+  );
+  try {
+    await runInWindow(blobs, window, (blob) => copyBlob(copy, blob, meter));
+  } finally {
+    for (const stop of unlisten) stop();
+  }
+  for (const { manifest, isThere } of tree.toReversed()) {
+    const { bytes, mediaType } = manifest;
+    // The top manifest comes last, and its tag with it.
+    const tag = manifest.digest === source.digest ? target.tag : undefined;
+    if (isThere && tag === undefined) continue;
+    await to.writeManifest(target.repository, bytes, mediaType, tag, { signal });
+  }
+}
+
+/** Each once, largest first: the last blob to finish is then a small one. */
+function missingBlobs(tree: CopyTree): Descriptor[] {
+  const blobs = tree.flatMap(({ blobs, isThere }) => (isThere ? [] : blobs));
   const unique = new Map(blobs.map((blob) => [blob.digest, blob]));
   return [...unique.values()].sort((a, b) => b.size - a.size);
 }
 
-/** Whether bytes had to move. */
-async function copyBlob(copy: CopyArtifact, blob: Descriptor): Promise<boolean> {
+async function copyBlob(copy: CopyArtifact, blob: Descriptor, meter: Meter): Promise<void> {
   const { from, to, source, target, signal } = copy;
-  const { digest } = blob;
-  if ((await to.headBlob(target.repository, digest, { signal })) !== undefined) return false;
-  for (const repository of copy.mountFrom ?? []) {
-    if (repository === target.repository) continue;
-    if (await to.mountBlob(repository, target.repository, digest, { signal })) return false;
+  const { repository } = target;
+  const { digest, size } = blob;
+  if ((await to.headBlob(repository, digest, { signal })) !== undefined) {
+    return meter.skipped(size);
   }
-  await to.writeBlob(
-    target.repository,
-    blob,
-    (at) => from.readBlob(source.repository, digest, { from: at, signal }),
-    { signal },
-  );
-  return true;
+  const mountFrom = (copy.mountFrom ?? []).filter((name) => name !== repository);
+
+  if (isRegistryClient(to)) {
+    const pour = (at: number, sink: Sink) =>
+      pourFrom(copy, blob, at, meter.passing(digest, at, sink));
+    const how = await to.bringBlob(repository, blob, pour, { signal, mountFrom });
+    return how === "mounted" ? meter.mounted(size) : meter.copied(digest, size);
+  }
+  for (const other of mountFrom) {
+    if (await to.mountBlob(other, repository, digest, { signal })) return meter.mounted(size);
+  }
+  const open = (at: number) => from.readBlob(source.repository, digest, { from: at, signal });
+  await to.writeBlob(repository, blob, open, { signal });
+  meter.copied(digest, size);
 }
 
-/** The first failure stops what has not begun, and is thrown when the rest has ended. */
-async function inParallel<T>(
-  items: readonly T[],
-  limit: number,
-  work: (item: T) => Promise<void>,
+async function pourFrom(
+  { from, source, signal }: CopyArtifact,
+  { digest }: Descriptor,
+  at: number,
+  sink: Sink,
 ): Promise<void> {
-  const waiting = items.values();
-  let failed: { reason: unknown } | undefined;
-  async function worker(): Promise<void> {
-    for (const item of waiting) {
-      if (failed) return;
-      try {
-        await work(item);
-      } catch (reason) {
-        failed ??= { reason };
-      }
-    }
+  const options = { from: at, signal };
+  if (isRegistryClient(from)) return from.pourBlob(source.repository, digest, sink, options);
+  for await (const chunk of from.readBlob(source.repository, digest, options)) await sink(chunk);
+}
+
+function requestsOf({ from, to }: CopyArtifact): number {
+  // One client can be both sides.
+  const clients = [...new Set([from, to])].filter(isRegistryClient);
+  return clients.reduce((sum, { requests }) => sum + requests, 0);
+}
+
+/** Counts bytes, and says how it goes, a few times a second and after each blob. */
+interface Meter {
+  readonly counted: { copiedBytes: number; skippedBytes: number; mountedBytes: number };
+  expect(bytes: number): void;
+  /** The sink, with what goes through it counted as under way. */
+  passing(digest: Digest, from: number, sink: Sink): Sink;
+  copied(digest: Digest, size: number): void;
+  mounted(size: number): void;
+  skipped(size: number): void;
+}
+
+function createMeter(onProgress: CopyArtifact["onProgress"]): Meter {
+  const counted = { copiedBytes: 0, skippedBytes: 0, mountedBytes: 0 };
+  const underWay = new Map<Digest, number>();
+  const startedAt = performance.now();
+  let saidAt = startedAt;
+  let totalBytes = 0;
+
+  return {
+    counted,
+    expect(bytes) {
+      totalBytes += bytes;
+    },
+    passing(digest, from, sink) {
+      let at = from;
+      return async (chunk) => {
+        await sink(chunk);
+        at += chunk.length;
+        underWay.set(digest, at);
+        if (performance.now() - saidAt >= PROGRESS_EVERY_MS) say();
+      };
+    },
+    copied(digest, size) {
+      underWay.delete(digest);
+      counted.copiedBytes += size;
+      say();
+    },
+    mounted(size) {
+      counted.mountedBytes += size;
+      counted.skippedBytes += size;
+      say();
+    },
+    skipped(size) {
+      counted.skippedBytes += size;
+      say();
+    },
+  };
+
+  function say(): void {
+    if (!onProgress) return;
+    saidAt = performance.now();
+    const moving = [...underWay.values()].reduce((sum, bytes) => sum + bytes, 0);
+    const copiedBytes = counted.copiedBytes + moving;
+    const seconds = Math.max((saidAt - startedAt) / 1_000, 0.001);
+    const { skippedBytes } = counted;
+    const bytesPerSecond = Math.round(copiedBytes / seconds);
+    onProgress({ copiedBytes, skippedBytes, totalBytes, bytesPerSecond });
   }
-  await Promise.all(Array.from({ length: limit }, worker));
-  if (failed) throw failed.reason;
 }

@@ -8,12 +8,20 @@ import {
   checkRepository,
   checkTag,
   isDigest,
-  isMissing,
   type ManifestHead,
   missing,
+  type Waiting,
 } from "./content-store.ts";
-import { ImageIndex, MEDIA_TYPES } from "./descriptor.ts";
-import { collect, createVerifier, digestOf } from "./digest.ts";
+import {
+  type Descriptor,
+  ImageIndex,
+  MEDIA_TYPES,
+  parseManifest,
+  subjectOf,
+} from "./descriptor.ts";
+import { collect, createVerifier, digestOf, openSource } from "./digest.ts";
+import type { Sink } from "./raw-download.ts";
+import { createReferrersIndex } from "./referrers-index.ts";
 import {
   createRegistryHttp,
   isTransient,
@@ -23,6 +31,34 @@ import {
 import { uploadBlob } from "./registry-upload.ts";
 
 export interface RegistryClient extends ContentStore {
+  /**
+   * Like `readBlob`, over a socket of its own and with one buffer that is used again: a chunk is
+   * only good until the sink is done with it.
+   */
+  pourBlob(
+    repository: string,
+    digest: Digest,
+    sink: Sink,
+    options?: Waiting & { readonly from?: number },
+  ): Promise<void>;
+
+  /**
+   * Brings in a blob that is known not to be here: from another repository of this registry if it
+   * can be had there, else by letting `pour` hand over its bytes, as often as it takes.
+   */
+  bringBlob(
+    repository: string,
+    descriptor: Pick<Descriptor, "digest" | "size">,
+    pour: (from: number, sink: Sink) => Promise<void>,
+    options?: Waiting & { readonly mountFrom?: readonly string[] },
+  ): Promise<"copied" | "mounted">;
+
+  /** Calls back whenever the registry says that this is too much for it; returns how to stop. */
+  onThrottle(listener: () => void): () => void;
+
+  /** Requests sent since the client was made. */
+  readonly requests: number;
+
   /** Lets go of kept-alive connections. */
   close(): void;
 }
@@ -36,9 +72,17 @@ const ACCEPT = [
 ].join(", ");
 const TagList = z.object({ tags: z.array(z.string()).nullish() });
 
+/** Each mount that fails costs two requests, so not every repository of a long list is asked. */
+const MOUNTS_MAX = 4;
+
+export function isRegistryClient(store: ContentStore): store is RegistryClient {
+  return "pourBlob" in store && "bringBlob" in store;
+}
+
 export function createRegistryClient(options: RegistryHttpOptions): RegistryClient {
   const http = createRegistryHttp(options);
   const base = new URL(options.url);
+  let mountsUnnamed = true;
 
   const client: RegistryClient = {
     async headBlob(repository, digest, { signal } = {}) {
@@ -98,12 +142,63 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
       }
     },
 
+    async pourBlob(repository, digest, sink, { from = 0, signal } = {}) {
+      const path = `${root(repository)}/blobs/${digest}`;
+      let at = from;
+      let isSinkBroken = false;
+      const take = async (chunk: Uint8Array): Promise<void> => {
+        try {
+          await sink(chunk);
+        } catch (reason) {
+          isSinkBroken = true;
+          throw reason;
+        }
+        at += chunk.length;
+      };
+      for (let attempt = 1; ; attempt++) {
+        const begunAt = at;
+        try {
+          const headers: Record<string, string> = at > 0 ? { range: `bytes=${at}-` } : {};
+          const accept = at > 0 ? [200, 206, 404, 416] : [200, 404];
+          const status = await http.download({ path, headers, accept, signal }, (answered) => {
+            // Only a body with content is the blob's; without ranges it comes from its beginning.
+            if (answered !== 200 && answered !== 206) return async () => undefined;
+            return answered === 206 ? take : after(at, take);
+          });
+          if (status === 404) throw missing(`blob ${digest}`, repository);
+          return;
+        } catch (thrown) {
+          const reason = unreachableFailure(thrown, base, signal);
+          if (at > begunAt) attempt = 1;
+          if (isSinkBroken || attempt >= http.attemptsMax || !isTransient(reason)) throw reason;
+          await http.pauseBefore(attempt + 1, reason, signal);
+        }
+      }
+    },
+
     async writeBlob(repository, descriptor, source, { signal } = {}) {
-      const path = `${root(repository)}/blobs/`;
-      const isThere = async () =>
-        (await client.headBlob(repository, descriptor.digest, { signal })) !== undefined;
-      if (await isThere()) return;
-      await uploadBlob({ http, path, descriptor, source, signal, isThere });
+      const upload = uploadTo(repository, descriptor, signal);
+      if (await upload.isThere()) return;
+      const pour = async (from: number, sink: Sink) => {
+        for await (const chunk of openSource(source, from)) await sink(chunk);
+      };
+      await uploadBlob({ ...upload, pour, canResume: typeof source === "function" });
+    },
+
+    async bringBlob(repository, descriptor, pour, { signal, mountFrom = [] } = {}) {
+      const upload = uploadTo(repository, descriptor, signal);
+      const others = mountFrom.filter((name) => name !== repository).slice(0, MOUNTS_MAX);
+      let location: URL | undefined;
+      // Without a name first: a registry that knows such mounts finds the blob wherever it lies, and
+      // for any other one this is the request that opens the upload.
+      for (const from of [undefined, ...others]) {
+        const opened = await mount(repository, descriptor.digest, from, signal);
+        if (location) await cancelUpload(location, signal);
+        if (opened === "mounted") return "mounted";
+        location = opened;
+      }
+      await uploadBlob({ ...upload, pour, canResume: true, location });
+      return "copied";
     },
 
     async readManifest(repository, reference, { signal } = {}) {
@@ -131,7 +226,19 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
       const path = `${root(repository)}/manifests/${tag ?? digest}`;
       const headers = { "content-type": mediaType };
       try {
-        await http.ask({ method: "PUT", path, headers, body: bytes, accept: [201], signal });
+        const request = { path, headers, body: bytes, accept: [201], signal };
+        const response = await http.ask({ method: "PUT", ...request });
+        if (response.headers["oci-subject"] === undefined) {
+          const parsed = parseManifest(bytes, mediaType);
+          const subject = subjectOf(parsed);
+          if (subject)
+            await referrersIndex.add(
+              repository,
+              subject.digest,
+              { parsed, digest, mediaType, size: bytes.length },
+              signal,
+            );
+        }
       } catch (reason) {
         // Registries answer 400 or 404 here; what it means is the same.
         if (!(reason instanceof Failure)) throw reason;
@@ -143,13 +250,10 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
 
     async mountBlob(from, to, digest, { signal } = {}) {
       checkRepository(from);
-      const query = new URLSearchParams({ mount: digest, from });
-      const path = `${root(to)}/blobs/uploads/?${query.toString()}`;
-      const response = await http.ask({ method: "POST", path, accept: [201, 202], signal });
-      if (response.statusCode === 201) return true;
+      const opened = await mount(to, digest, from, signal);
+      if (opened === "mounted") return true;
       // It opened an upload instead, which nobody is going to use.
-      const upload = http.resolve(response.headers.location);
-      await http.ask({ method: "DELETE", path: upload, accept: [204, 404, 405], signal });
+      if (opened) await cancelUpload(opened, signal);
       return false;
     },
 
@@ -172,7 +276,10 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
       let path: string | undefined = `${root(repository)}/referrers/${digest}${query}`;
       while (path !== undefined) {
         const response = await readJson(path, signal);
-        if (!response) return fallbackReferrers(repository, digest, artifactType, signal);
+        if (!response) {
+          const listed = await referrersIndex.list(repository, digest, signal);
+          return listed.filter((entry) => !artifactType || entry.artifactType === artifactType);
+        }
         found.push(...ImageIndex.parse(response.value).manifests);
         path = response.next;
       }
@@ -180,25 +287,49 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
       return found.filter((entry) => !artifactType || entry.artifactType === artifactType);
     },
 
+    onThrottle: (listener) => http.onThrottle(listener),
+    get requests() {
+      return http.requests;
+    },
     close: () => http.close(),
   };
+  const referrersIndex = createReferrersIndex(client);
   return client;
 
-  /** Registries without the referrers API keep an index under a tag made of the digest. */
-  async function fallbackReferrers(
+  function uploadTo(
     repository: string,
-    digest: Digest,
-    artifactType: string | undefined,
+    descriptor: Pick<Descriptor, "digest" | "size">,
     signal: AbortSignal | undefined,
   ) {
+    const path = `${root(repository)}/blobs/`;
+    const isThere = async () =>
+      (await client.headBlob(repository, descriptor.digest, { signal })) !== undefined;
+    return { http, path, descriptor, signal, isThere };
+  }
+
+  /** Where the registry wants the bytes instead, if it cannot mount; undefined if it did not say. */
+  async function mount(
+    to: string,
+    digest: Digest,
+    from: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<"mounted" | URL | undefined> {
+    if (from === undefined && !mountsUnnamed) return undefined;
+    const query = new URLSearchParams({ mount: digest, ...(from === undefined ? {} : { from }) });
+    const path = `${root(to)}/blobs/uploads/?${query.toString()}`;
     try {
-      const { bytes } = await client.readManifest(repository, digest.replace(":", "-"), { signal });
-      const { manifests } = ImageIndex.parse(JSON.parse(Buffer.from(bytes).toString("utf8")));
-      return manifests.filter((entry) => !artifactType || entry.artifactType === artifactType);
+      const response = await http.ask({ method: "POST", path, accept: [201, 202], signal });
+      return response.statusCode === 201 ? "mounted" : http.resolve(response.headers.location);
     } catch (reason) {
-      if (isMissing(reason)) return [];
-      throw reason;
+      // Some registries do not know the form without a name; they are not asked in it again.
+      if (from !== undefined || !isRefusal(reason)) throw reason;
+      mountsUnnamed = false;
+      return undefined;
     }
+  }
+
+  async function cancelUpload(path: URL, signal: AbortSignal | undefined): Promise<void> {
+    await http.ask({ method: "DELETE", path, accept: [204, 404, 405], signal });
   }
 
   async function readJson(path: string, signal: AbortSignal | undefined) {
@@ -208,6 +339,20 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
     const link = /<([^>]+)>;\s*rel="?next"?/.exec(String(response.headers["link"] ?? ""));
     return { value: JSON.parse(Buffer.from(bytes).toString("utf8")) as unknown, next: link?.[1] };
   }
+}
+
+/** Passes over the first bytes. */
+function after(count: number, sink: Sink): Sink {
+  let skip = count;
+  return async (chunk) => {
+    const fresh = chunk.subarray(skip);
+    skip -= chunk.length - fresh.length;
+    if (fresh.length > 0) await sink(fresh);
+  };
+}
+
+function isRefusal(reason: unknown): boolean {
+  return reason instanceof Failure && (reason.code === "invalid" || reason.code === "not_found");
 }
 
 function root(repository: string): string {

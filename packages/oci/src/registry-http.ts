@@ -1,63 +1,99 @@
-// Requests to a registry over plain node:http: one pool of kept-alive connections, bodies that
-// stream both ways, and a bounded number of tries. (`fetch` keeps whole blobs in memory.)
+// Requests to a registry: a pool of kept-alive connections, bodies that stream both ways, proof of
+// who asks, and a bounded number of tries. Large downloads go over sockets of their own.
+// (`fetch` keeps whole blobs in memory.)
 
-import type { EventEmitter } from "node:events";
 import http, { type ClientRequest, type IncomingMessage } from "node:http";
 import https from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
 import { asFailure, Failure, type FailureCode } from "@exclave/core";
 import { collect } from "./digest.ts";
+import { createRawDownloads, type RawAnswer, type Sink } from "./raw-download.ts";
+import { type Credentials, createRegistryAuthorizer, scopeOf } from "./registry-auth.ts";
 
 export interface RegistryHttpOptions {
   /** Origin of the registry, such as `https://registry.example.com`. */
   readonly url: string;
   /** A bearer token, or a function that has a fresh one. */
   readonly token?: string | (() => Promise<string>) | undefined;
+  /** Asked when the registry wants to know who we are and no token was given. */
+  readonly credentials?: Credentials | undefined;
+  /** Certificates in PEM that vouch for the registry, instead of the usual ones. */
+  readonly ca?: string | Buffer | undefined;
   readonly attemptsMax?: number;
   /** Pause before the second try; doubles with each further one. */
   readonly backoffMs?: number;
   readonly idleTimeoutMs?: number;
 }
 
+/** Hands bytes to a sink, one chunk after the other, and lets the sink's own failures pass. */
+export type Pour = (sink: Sink) => Promise<void>;
+
 export interface RegistryRequest {
   readonly method: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** A path of this registry, or an address it gave us. */
   readonly path: string | URL;
   readonly headers?: Record<string, string>;
-  readonly body?: Uint8Array | AsyncIterable<Uint8Array>;
+  readonly body?: Uint8Array | Pour;
   /** Statuses that are an answer; any other one is a failure. */
   readonly accept: readonly number[];
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface RegistryHttp {
-  /** One answer whose body is for the caller to read. Retries, unless the body can be read but once. */
+  /** One answer whose body is for the caller to read. Retries, unless the body is poured. */
   send(request: RegistryRequest): Promise<IncomingMessage>;
   /** The same, for answers whose body does not matter. */
   ask(request: RegistryRequest): Promise<IncomingMessage>;
+  /** One try at a GET, its body poured out; returns the status. */
+  download(request: Download, sink: (status: number) => Sink): Promise<number>;
   pauseBefore(attempt: number, reason: unknown, signal?: AbortSignal): Promise<void>;
   resolve(location: string | undefined): URL;
+  /** Calls back whenever the registry says that this is too much for it. */
+  onThrottle(listener: () => void): () => void;
+  /** Requests sent since the client was made. */
+  readonly requests: number;
   readonly attemptsMax: number;
   close(): void;
 }
 
+export type Download = Omit<RegistryRequest, "method" | "body">;
+
 const REDIRECTS_MAX = 5;
 const PAUSE_MS_MAX = 30_000;
+/** A registry that asks for more patience than this gets none: the caller decides. */
+const RETRY_AFTER_MS_MAX = 5 * 60_000;
 
 export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
-  const { token, attemptsMax = 5, backoffMs = 200, idleTimeoutMs = 120_000 } = options;
+  const { attemptsMax = 5, backoffMs = 200, idleTimeoutMs = 120_000, ca } = options;
   const base = new URL(options.url);
-  const pool = { keepAlive: true, maxSockets: 32 };
+  const pool = { keepAlive: true, maxSockets: 32, ...(ca === undefined ? {} : { ca }) };
   const agents = { "http:": new http.Agent(pool), "https:": new https.Agent(pool) };
+  const downloads = createRawDownloads({ ca, idleTimeoutMs });
+  const authorizer = createRegistryAuthorizer({ ...options, base });
+  const throttled = new Set<() => void>();
+  let requests = 0;
+  let quietUntil = 0;
 
-  return { send, ask, pauseBefore, resolve, attemptsMax, close };
+  return {
+    send,
+    ask,
+    download,
+    pauseBefore,
+    resolve,
+    onThrottle,
+    attemptsMax,
+    close,
+    get requests() {
+      return requests;
+    },
+  };
 
   async function send(request: RegistryRequest): Promise<IncomingMessage> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await sendOnce(request);
       } catch (reason) {
-        const canRepeat = request.body === undefined || request.body instanceof Uint8Array;
+        const canRepeat = typeof request.body !== "function";
         if (!canRepeat || attempt >= attemptsMax || !isTransient(reason)) throw reason;
         await pauseBefore(attempt + 1, reason, request.signal);
       }
@@ -72,33 +108,52 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
 
   async function sendOnce(request: RegistryRequest): Promise<IncomingMessage> {
     let url = new URL(request.path, base);
-    for (let redirects = 0; redirects <= REDIRECTS_MAX; redirects++) {
+    let isChallenged = false;
+    for (let redirects = 0; redirects <= REDIRECTS_MAX; ) {
       const response = await exchange(url, request);
       const status = response.statusCode ?? 0;
       if (request.accept.includes(status)) return response;
+      if (status === 401 && !isChallenged && (await isLetIn(response, url, request))) {
+        isChallenged = true;
+        response.resume();
+        // What was poured out is gone; with the new token the caller can begin again.
+        if (typeof request.body === "function") throw outdatedToken(url);
+        continue;
+      }
       const isRead = request.method === "GET" || request.method === "HEAD";
       if (!isRead || status < 300 || status >= 400 || !response.headers.location) {
         throw await failureOf(response, request, url);
       }
       response.resume();
       url = new URL(response.headers.location, url);
+      redirects++;
     }
     throw new Failure("unavailable", `${base.host} redirects in circles`);
+  }
+
+  async function isLetIn(response: IncomingMessage, url: URL, request: RegistryRequest) {
+    if (url.origin !== base.origin) return false;
+    const challenge = response.headers["www-authenticate"];
+    return authorizer.challenged(challenge, scopeOf(request.method, url), request.signal);
+  }
+
+  /** The token is for this registry, not for the storage it may send us to. */
+  async function authorization(url: URL, method: string): Promise<Record<string, string>> {
+    if (url.origin !== base.origin) return {};
+    const header = await authorizer.header(scopeOf(method, url));
+    return header === undefined ? {} : { authorization: header };
   }
 
   async function exchange(url: URL, request: RegistryRequest): Promise<IncomingMessage> {
     const { method, body, signal } = request;
     const isSecure = url.protocol === "https:";
-    const headers: Record<string, string> = { ...request.headers };
-    // The token is for this registry, not for the storage it may send us to.
-    if (url.origin === base.origin && token !== undefined) {
-      headers["authorization"] = `Bearer ${typeof token === "string" ? token : await token()}`;
-    }
+    const headers = { ...request.headers, ...(await authorization(url, method)) };
     if (body instanceof Uint8Array) headers["content-length"] = String(body.length);
     else if (body === undefined && method !== "GET" && method !== "HEAD") {
       headers["content-length"] = "0";
     }
-    signal?.throwIfAborted();
+    await untilQuiet(signal);
+    requests++;
     const outgoing = (isSecure ? https : http).request(url, {
       method,
       headers,
@@ -112,7 +167,7 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
       outgoing.once("response", resolve);
       outgoing.on("error", (reason) => reject(unreachableFailure(reason, url, signal)));
     });
-    if (body === undefined || body instanceof Uint8Array) {
+    if (typeof body !== "function") {
       outgoing.end(body);
       return answered;
     }
@@ -127,15 +182,71 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
       return response;
     } catch (reason) {
       outgoing.destroy();
-      throw reason;
+      // The buffers that are poured from are not free before the last of them is let go.
+      await sent.catch(() => undefined);
+      throw unreachableFailure(reason, url, signal);
     }
   }
 
+  async function download(request: Download, sink: (status: number) => Sink): Promise<number> {
+    const answer = await getRaw(request);
+    if (answer) {
+      await answer.pour(sink(answer.status));
+      return answer.status;
+    }
+    const response = await sendOnce({ ...request, method: "GET" });
+    const status = response.statusCode ?? 0;
+    const take = sink(status);
+    for await (const chunk of response as AsyncIterable<Buffer>) await take(chunk);
+    return status;
+  }
+
+  /** Undefined if what came back is not simply a body of known length. */
+  async function getRaw({ path, headers, signal }: Download): Promise<RawAnswer | undefined> {
+    let url = new URL(path, base);
+    for (let redirects = 0; redirects <= REDIRECTS_MAX; redirects++) {
+      await untilQuiet(signal);
+      requests++;
+      const sent = { ...headers, ...(await authorization(url, "GET")) };
+      const answer = await downloads.get(url, sent, signal).catch((reason: unknown) => {
+        throw unreachableFailure(reason, url, signal);
+      });
+      const isBody = answer.status === 200 || answer.status === 206;
+      if (isBody && answer.length !== undefined) return answer;
+      answer.drop();
+      const { location } = answer.headers;
+      if (answer.status < 300 || answer.status >= 400 || location === undefined) return undefined;
+      url = new URL(location, url);
+    }
+    return undefined;
+  }
+
   async function pauseBefore(attempt: number, reason: unknown, signal?: AbortSignal) {
-    const asked = asFailure(reason).details["retryAfterMs"];
-    const grown = backoffMs * 2 ** (attempt - 2);
-    const pauseMs = Math.min(typeof asked === "number" ? asked : grown, PAUSE_MS_MAX);
-    await sleep(pauseMs, undefined, signal ? { signal } : {});
+    const { code, details } = asFailure(reason);
+    const asked = details["retryAfterMs"];
+    if (code === "rate_limited" || details["status"] === 503) {
+      for (const listener of throttled) listener();
+    }
+    if (typeof asked !== "number") {
+      const pauseMs = Math.min(backoffMs * 2 ** (attempt - 2), PAUSE_MS_MAX);
+      await sleep(pauseMs, undefined, signal ? { signal } : {});
+      return;
+    }
+    if (asked > RETRY_AFTER_MS_MAX) throw reason;
+    // It was said to one request and is meant for all of them.
+    quietUntil = Math.max(quietUntil, Date.now() + asked);
+    await untilQuiet(signal);
+  }
+
+  async function untilQuiet(signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted();
+    const leftMs = quietUntil - Date.now();
+    if (leftMs > 0) await sleep(leftMs, undefined, signal ? { signal } : {});
+  }
+
+  function onThrottle(listener: () => void): () => void {
+    throttled.add(listener);
+    return () => throttled.delete(listener);
   }
 
   function resolve(location: string | undefined): URL {
@@ -148,7 +259,12 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
   function close(): void {
     agents["http:"].destroy();
     agents["https:"].destroy();
+    downloads.close();
   }
+}
+
+function outdatedToken(url: URL): Failure {
+  return new Failure("unavailable", `${url.host} wanted a new token in the middle of an upload`);
 }
 
 export function isTransient(reason: unknown): boolean {
@@ -167,27 +283,28 @@ export function unreachableFailure(reason: unknown, url: URL, signal?: AbortSign
 }
 
 /** Writes as fast as the other side reads; stops without a word once it no longer listens. */
-async function sendBody(outgoing: ClientRequest, body: AsyncIterable<Uint8Array>): Promise<void> {
-  let isAnswered = false;
+async function sendBody(outgoing: ClientRequest, pour: Pour): Promise<void> {
+  let answered = false;
   outgoing.once("response", () => {
-    isAnswered = true;
+    answered = true;
   });
-  for await (const chunk of body) {
-    if (outgoing.destroyed || isAnswered) return;
-    if (!outgoing.write(chunk)) await firstOf(outgoing, ["drain", "close", "response"]);
+  try {
+    await pour(
+      (chunk) =>
+        new Promise((resolve, reject) => {
+          if (answered) return reject(new NoLongerHeard());
+          // Called when the bytes have left, so that their buffer can be used again.
+          outgoing.write(chunk, (reason) => (reason ? reject(reason) : resolve()));
+        }),
+    );
+    outgoing.end();
+  } catch (reason) {
+    if (!(reason instanceof NoLongerHeard)) throw reason;
   }
-  outgoing.end();
 }
 
-function firstOf(emitter: EventEmitter, events: readonly string[]): Promise<void> {
-  return new Promise((resolve) => {
-    function settle() {
-      for (const event of events) emitter.off(event, settle);
-      resolve();
-    }
-    for (const event of events) emitter.on(event, settle);
-  });
-}
+/** The registry answered before it heard everything. */
+class NoLongerHeard extends Error {}
 
 const CODES: Record<number, FailureCode> = {
   400: "invalid",

@@ -1,9 +1,10 @@
 // Brings one blob into a registry. A small one goes in a single request; a large one in a stream
 // that, if it breaks and its source can be opened again, goes on from where the registry got to.
 
-import { asFailure } from "@exclave/core";
+import { asFailure, Failure } from "@exclave/core";
 import type { Descriptor } from "./descriptor.ts";
-import { type ByteSource, createVerifier, openSource, type Verifier } from "./digest.ts";
+import { createVerifier, type Verifier } from "./digest.ts";
+import type { Sink } from "./raw-download.ts";
 import { isTransient, type RegistryHttp } from "./registry-http.ts";
 
 export interface BlobUpload {
@@ -11,7 +12,12 @@ export interface BlobUpload {
   /** The repository's `…/blobs/`. */
   readonly path: string;
   readonly descriptor: Pick<Descriptor, "digest" | "size">;
-  readonly source: ByteSource;
+  /** Hands over the blob's bytes from an offset on. */
+  readonly pour: (from: number, sink: Sink) => Promise<void>;
+  /** Whether `pour` can be asked more than once. */
+  readonly canResume: boolean;
+  /** An upload that is open already, such as the answer to a mount that was not possible. */
+  readonly location?: URL | undefined;
   readonly signal: AbortSignal | undefined;
   isThere(): Promise<boolean>;
 }
@@ -19,9 +25,15 @@ export interface BlobUpload {
 const SINGLE_REQUEST_BYTES_MAX = 64 * 1024 * 1024;
 
 export async function uploadBlob(upload: BlobUpload): Promise<void> {
-  const { http, source, signal } = upload;
-  const verifier = createVerifier(upload.descriptor);
-  const session: Session = { location: undefined, verifier, isVerified: false };
+  const { http, signal } = upload;
+  const session: Session = {
+    location: upload.location,
+    isFresh: true,
+    verifier: createVerifier(upload.descriptor),
+    isVerified: false,
+    sentBytes: 0,
+    sourceFailure: undefined,
+  };
 
   for (let attempt = 1; ; attempt++) {
     try {
@@ -29,14 +41,16 @@ export async function uploadBlob(upload: BlobUpload): Promise<void> {
       if (attempt > 1 && (await upload.isThere())) return;
       return await uploadOnce(upload, session);
     } catch (thrown) {
-      const reason = thrown instanceof SourceBroke ? thrown.cause : thrown;
-      const canResume = typeof source === "function" && !(thrown instanceof SourceBroke);
+      const { sourceFailure } = session;
+      const reason = sourceFailure ? sourceFailure.reason : thrown;
       const isLost = session.location !== undefined && isStale(reason);
-      if (attempt >= http.attemptsMax || !canResume || !(isTransient(reason) || isLost)) {
+      const canGoOn = upload.canResume && !sourceFailure && (isTransient(reason) || isLost);
+      if (attempt >= http.attemptsMax || !canGoOn) {
         await cancel(upload, session);
         throw reason;
       }
       if (isLost) session.location = undefined;
+      session.isFresh = isLost;
       await http.pauseBefore(attempt + 1, reason, signal);
     }
   }
@@ -44,8 +58,14 @@ export async function uploadBlob(upload: BlobUpload): Promise<void> {
 
 interface Session {
   location: URL | undefined;
+  /** Nothing was sent to it yet, so it need not be asked how far it is. */
+  isFresh: boolean;
   readonly verifier: Verifier;
   isVerified: boolean;
+  /** The most it can have. */
+  sentBytes: number;
+  /** Told apart from the registry's own trouble, which a second try may get past. */
+  sourceFailure: { readonly reason: unknown } | undefined;
 }
 
 async function uploadOnce(upload: BlobUpload, session: Session): Promise<void> {
@@ -59,9 +79,12 @@ async function uploadOnce(upload: BlobUpload, session: Session): Promise<void> {
       signal,
     });
     session.location = http.resolve(begun.headers.location);
-    if (size <= SINGLE_REQUEST_BYTES_MAX) return finish(upload, session, 0);
+    session.isFresh = true;
   }
-  const from = await offset(upload, session.location);
+  const isFresh = session.isFresh;
+  session.isFresh = false;
+  if (isFresh && size <= SINGLE_REQUEST_BYTES_MAX) return finish(upload, session, 0);
+  const from = isFresh ? 0 : await offset(upload, session);
   if (from < size) {
     const response = await http.ask({
       method: "PATCH",
@@ -71,7 +94,7 @@ async function uploadOnce(upload: BlobUpload, session: Session): Promise<void> {
         "content-length": String(size - from),
         "content-range": `${from}-${size - 1}`,
       },
-      body: checked(upload, session, from),
+      body: (sink) => pourChecked(upload, session, from, sink),
       accept: [202],
       signal,
     });
@@ -86,44 +109,60 @@ async function finish(upload: BlobUpload, session: Session, from: number): Promi
   const path = new URL(session.location as URL);
   path.searchParams.set("digest", descriptor.digest);
   const rest = descriptor.size - from;
-  if (rest === 0) for await (const _ of checked(upload, session, from));
+  if (rest === 0) await pourChecked(upload, session, from, async () => undefined);
   await http.ask({
     method: "PUT",
     path,
     headers: { "content-type": "application/octet-stream", "content-length": String(rest) },
-    ...(rest > 0 ? { body: checked(upload, session, from) } : {}),
+    ...(rest > 0 ? { body: (sink: Sink) => pourChecked(upload, session, from, sink) } : {}),
     accept: [201],
     signal,
   });
 }
 
 /** How many bytes the registry has. */
-async function offset({ http, signal }: BlobUpload, location: URL): Promise<number> {
-  const response = await http.ask({ method: "GET", path: location, accept: [204], signal });
+async function offset({ http, signal }: BlobUpload, session: Session): Promise<number> {
+  const path = session.location as URL;
+  const response = await http.ask({ method: "GET", path, accept: [204], signal });
+  if (response.headers.location) session.location = http.resolve(response.headers.location);
   const last = Number(/^(?:bytes=)?0-(\d+)$/.exec(response.headers["range"] as string)?.[1] ?? 0);
+  if (last > 0 && last >= session.sentBytes) {
+    throw new Failure("conflict", "the registry has more of this upload than was sent", {
+      details: { status: 416 },
+    });
+  }
   // "0-0" is also what an upload without bytes says; nothing is lost by sending the first again,
   // for a registry that has it refuses the place and the upload starts anew.
   return last === 0 ? 0 : last + 1;
 }
 
 /** The source's bytes, checked before the last of them leaves, so that wrong ones never arrive whole. */
-async function* checked(
-  { source, descriptor }: BlobUpload,
+async function pourChecked(
+  { pour, descriptor }: BlobUpload,
   session: Session,
   from: number,
-): AsyncGenerator<Uint8Array> {
+  sink: Sink,
+): Promise<void> {
   let at = from;
+  let sinkFailure: { readonly reason: unknown } | undefined;
   if (session.isVerified && at === descriptor.size) return;
   try {
-    for await (const chunk of openSource(source, from)) {
+    await pour(from, async (chunk) => {
       session.verifier.update(chunk, at);
       at += chunk.length;
+      session.sentBytes = Math.max(session.sentBytes, at);
       if (at === descriptor.size) verify(session);
-      yield chunk;
-    }
+      try {
+        await sink(chunk);
+      } catch (reason) {
+        sinkFailure = { reason };
+        throw reason;
+      }
+    });
     verify(session);
-  } catch (cause) {
-    throw new SourceBroke(cause);
+  } catch (reason) {
+    if (!sinkFailure) session.sourceFailure = { reason };
+    throw sinkFailure ? sinkFailure.reason : reason;
   }
 }
 
@@ -144,11 +183,4 @@ async function cancel({ http }: BlobUpload, { location }: Session): Promise<void
 function isStale(reason: unknown): boolean {
   const { details } = asFailure(reason);
   return details["status"] === 404 || details["status"] === 416 || details["status"] === 400;
-}
-
-/** Told apart from the registry's own trouble, which a second try may get past. */
-class SourceBroke extends Error {
-  constructor(cause: unknown) {
-    super("the source of the upload broke", { cause });
-  }
 }

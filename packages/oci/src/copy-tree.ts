@@ -1,0 +1,78 @@
+// What a copy has to bring: every manifest that leads to something the destination lacks.
+
+import type { Digest } from "@exclave/core";
+import type { ContentStore, StoredManifest } from "./content-store.ts";
+import { blobsOf, childrenOf, type Descriptor, parseManifest } from "./descriptor.ts";
+
+/** Every manifest of the artifact, each one after those that list it or that it is about. */
+export type CopyTree = readonly {
+  readonly manifest: StoredManifest;
+  readonly blobs: readonly Descriptor[];
+  /** It need not be written again, nor its blobs looked for. */
+  readonly isThere: boolean;
+}[];
+
+export interface ReadTree {
+  readonly from: ContentStore;
+  readonly to: ContentStore;
+  readonly source: { readonly repository: string; readonly digest: Digest };
+  readonly target: { readonly repository: string };
+  readonly referrers?: boolean;
+  readonly platforms?: readonly string[] | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export async function readTree(options: ReadTree): Promise<CopyTree> {
+  const { from, to, source, target, platforms, signal } = options;
+  const found = new Map<Digest, CopyTree[number]>();
+  await visit(source.digest);
+  return [...found.values()];
+
+  async function visit(digest: Digest): Promise<void> {
+    const known = found.get(digest) ?? (await read(digest));
+    // Met again, it moves behind its newest parent, so that reversed it still comes first.
+    found.delete(digest);
+    found.set(digest, known);
+    const parsed = parseManifest(known.manifest.bytes, known.manifest.mediaType);
+    // An index that is there has its children, unless platforms are chosen and it may lack some.
+    const children = known.isThere && !platforms ? [] : childrenOf(parsed);
+    for (const child of choosePlatforms(children, platforms)) await visit(child.digest);
+    if (!options.referrers) return;
+    for (const referrer of await from.referrers(source.repository, digest, { signal })) {
+      if (!found.has(referrer.digest)) await visit(referrer.digest);
+    }
+  }
+
+  async function read(digest: Digest): Promise<CopyTree[number]> {
+    const manifest = await from.readManifest(source.repository, digest, { signal });
+    const blobs = blobsOf(parseManifest(manifest.bytes, manifest.mediaType));
+    // The top one was looked for already, unless platforms are chosen.
+    const isKnownMissing = digest === source.digest && !platforms;
+    const head = isKnownMissing
+      ? undefined
+      : await to.headManifest(target.repository, digest, { signal });
+    return { manifest, blobs, isThere: head !== undefined };
+  }
+}
+
+/** Children for a chosen platform, those for none at all, and what is said about a kept one. */
+export function choosePlatforms(
+  children: readonly Descriptor[],
+  platforms: readonly string[] | undefined,
+): readonly Descriptor[] {
+  if (!platforms || platforms.includes("all")) return children;
+  const isChosen = ({ platform }: Descriptor) =>
+    platform === undefined ||
+    platforms.some((wanted) => {
+      const [os, architecture, variant] = wanted.split("/");
+      return (
+        platform.os === os &&
+        platform.architecture === architecture &&
+        (variant === undefined || platform.variant === variant)
+      );
+    });
+  const chosen = new Set(children.filter(isChosen).map(({ digest }) => digest as string));
+  // Builders list attestations as children of an unknown platform, with what they are about.
+  const about = ({ annotations }: Descriptor) => annotations?.["vnd.docker.reference.digest"];
+  return children.filter((child) => chosen.has(child.digest) || chosen.has(about(child) ?? ""));
+}
