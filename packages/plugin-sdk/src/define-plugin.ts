@@ -77,11 +77,37 @@ export interface RunResult {
   readonly stderr: string;
 }
 
-/** What a build made: a directory the runner packs, or an OCI layout it pushes as it is. */
+/**
+ * What a build made: a directory the runner packs, in the format that the tools of its kind read, or
+ * an OCI layout it pushes as it is.
+ */
 export type BuildResult =
   | { readonly kind: "files"; readonly directory: string; readonly artifactType?: string }
   | { readonly kind: "layout"; readonly directory: string; readonly digest: string }
+  /** A Helm chart, Chart.yaml at its top. */
+  | { readonly kind: "chart"; readonly directory: string }
+  /** Kubernetes manifests. */
+  | { readonly kind: "manifests"; readonly directory: string }
+  | ModuleBuild
   | ImageBuild;
+
+/** A Terraform module. In an install its providers lie below `.exclave/providers`, as a mirror. */
+export interface ModuleBuild {
+  readonly kind: "module";
+  readonly directory: string;
+  readonly providers?: readonly ProviderBuild[];
+}
+
+/** One provider in one version for one platform. */
+export interface ProviderBuild {
+  /** `registry.terraform.io/hashicorp/aws` */
+  readonly address: string;
+  readonly version: string;
+  /** `linux_amd64` */
+  readonly platform: string;
+  /** Its archive as a registry hands it out, or a directory with what is in it. */
+  readonly path: string;
+}
 
 /** A directory to become the top layer of an image. */
 export interface ImageBuild {

@@ -1,5 +1,5 @@
-// Puts a component's artifact on disk for the plugin: files as files, an image as an OCI layout. All
-// of it comes by digest from the registry the job was given, and each byte is checked on the way.
+// Puts a component's artifact on disk for the plugin: files, charts, manifests and modules as files, an
+// image as an OCI layout. All of it comes by digest from the registry the job was given, and each byte is checked on the way.
 
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,9 +8,13 @@ import {
   type ContentStore,
   copyArtifact,
   createLayoutStore,
+  FLUX_TYPES,
+  HELM_TYPES,
+  isModulePackage,
   MEDIA_TYPES,
   parseManifest,
   unpackLayer,
+  unpackModule,
   verified,
 } from "@exclave/oci";
 
@@ -37,6 +41,11 @@ export async function materialiseArtifact(
       throw new Failure("not_synced", `${repository}@${digest} is not in the registry`, { cause });
     });
   const parsed = parseManifest(bytes, mediaType);
+  if (parsed.kind === "manifest" && isModulePackage(parsed.manifest)) {
+    const platform = terraformPlatform(process.platform, process.arch);
+    await unpackModule({ store: registry, ...artifact, directory: files, platform, signal });
+    return { files };
+  }
   if (parsed.kind === "manifest" && parsed.manifest.layers.every(isFiles)) {
     for (const layer of parsed.manifest.layers) {
       const content = registry.readBlob(repository, layer.digest, { signal });
@@ -52,6 +61,18 @@ export async function materialiseArtifact(
   return { files, layout };
 }
 
+const FILES: ReadonlySet<string> = new Set([
+  MEDIA_TYPES.files,
+  HELM_TYPES.chart,
+  FLUX_TYPES.content,
+]);
+
 function isFiles({ mediaType }: { readonly mediaType: string }): boolean {
-  return mediaType === MEDIA_TYPES.files;
+  return FILES.has(mediaType);
+}
+
+/** The name that Terraform has for the machine a job runs on. */
+function terraformPlatform(platform: NodeJS.Platform, arch: NodeJS.Architecture): string {
+  const names: Partial<Record<NodeJS.Architecture, string>> = { x64: "amd64", ia32: "386" };
+  return `${platform === "win32" ? "windows" : platform}_${names[arch] ?? arch}`;
 }

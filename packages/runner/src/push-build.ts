@@ -7,8 +7,11 @@ import {
   childrenOf,
   copyArtifact,
   createLayoutStore,
+  packChart,
   packFiles,
   packImage,
+  packManifests,
+  packModule,
   parseManifest,
 } from "@exclave/oci";
 import type { BuildResult, ImageBuild } from "@exclave/plugin-sdk";
@@ -49,6 +52,15 @@ async function push(options: PushBuildOptions): Promise<Digest> {
       const source = { repository, digest: Digest.parse(build.digest) };
       await copyArtifact({ from, to: store, source, target: { repository }, signal });
       return source.digest;
+    }
+    case "chart":
+      return (await packChart({ store, repository, directory: build.directory, signal })).digest;
+    case "manifests":
+      return (await packManifests({ store, repository, directory: build.directory, signal }))
+        .digest;
+    case "module": {
+      const { directory, providers } = build;
+      return (await packModule({ store, repository, directory, providers, signal })).digest;
     }
     case "image":
       return pushImage(options, build);

@@ -55,9 +55,7 @@ export interface PackProviderIndex extends FormatTarget {
 /** What OpenTofu's `oci_mirror` reads, tagged with the version. */
 export async function packProviderIndex(index: PackProviderIndex): Promise<Descriptor> {
   const { store, repository, packages, annotations } = index;
-  const [first, ...others] = packages.map(({ path: _, ...identity }) =>
-    parseProviderIdentity(identity),
-  );
+  const [first, ...others] = packages.map((given) => parseProviderIdentity(given));
   if (!first) throw new Failure("invalid", "a provider needs at least one package");
   for (const { address, version } of others) {
     if (address === first.address && version === first.version) continue;
