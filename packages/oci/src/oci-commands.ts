@@ -1,0 +1,211 @@
+// What `exclave oci` does, one function per command. Each gives back what is printed as JSON.
+
+import { createHash } from "node:crypto";
+import { createReadStream, createWriteStream } from "node:fs";
+import { mkdir, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { type Digest, Failure } from "@exclave/core";
+import { type ContentStore, writeBlobBytes } from "./content-store.ts";
+import { type CopyProgress, type CopyResult, copyArtifact } from "./copy.ts";
+import { type Descriptor, type ImageManifest, MEDIA_TYPES, parseManifest } from "./descriptor.ts";
+import { verified } from "./digest.ts";
+import { type Access, openSource, openTarget } from "./open-reference.ts";
+import { packFiles } from "./pack.ts";
+import { unpackLayer } from "./unpack.ts";
+
+export interface CopyOptions {
+  readonly platforms?: readonly string[] | undefined;
+  readonly referrers: boolean;
+  readonly onProgress?: (progress: CopyProgress) => void;
+}
+
+export async function copy(
+  from: string,
+  to: string,
+  access: Access,
+  options: CopyOptions,
+): Promise<CopyResult> {
+  await using target = await openTarget(to, access);
+  const result = await bring(from, target, access, options);
+  await target.finish();
+  return result;
+}
+
+/** One or more references as one archive of an OCI layout. */
+export async function bundle(
+  file: string,
+  references: readonly string[],
+  access: Access,
+  options: CopyOptions,
+): Promise<{ readonly file: string; readonly artifacts: readonly CopyResult[] }> {
+  await using target = await openTarget(`oci-archive:${file}`, access);
+  const artifacts: CopyResult[] = [];
+  for (const reference of references) {
+    artifacts.push(await bring(reference, target, access, options));
+  }
+  await target.finish();
+  return { file, artifacts };
+}
+
+async function bring(
+  from: string,
+  target: Awaited<ReturnType<typeof openTarget>>,
+  access: Access,
+  options: CopyOptions,
+): Promise<CopyResult> {
+  const { signal } = access;
+  await using source = await openSource(from, access);
+  const digest = await resolve(source, signal);
+  const before = requestsOf(source.store);
+  const result = await copyArtifact({
+    from: source.store,
+    to: target.store,
+    source: { repository: source.repository, digest },
+    target: target.place(source),
+    signal,
+    ...options,
+  });
+  return { ...result, requests: result.requests + before };
+}
+
+async function resolve(
+  { store, repository, reference }: Awaited<ReturnType<typeof openSource>>,
+  signal: AbortSignal,
+): Promise<Digest> {
+  if (reference.includes(":")) return reference as Digest;
+  const head = await store.headManifest(repository, reference, { signal });
+  if (head) return head.digest;
+  throw new Failure("not_found", `there is no ${reference} in ${repository}`);
+}
+
+/** Finding out what a tag stands for is part of the work. */
+function requestsOf(store: ContentStore): number {
+  return "requests" in store ? (store.requests as number) : 0;
+}
+
+export async function inspect(text: string, access: Access) {
+  const { signal } = access;
+  await using source = await openSource(text, access);
+  const { store, repository, reference } = source;
+  const { bytes, mediaType, digest } = await store.readManifest(repository, reference, { signal });
+  const parsed = parseManifest(bytes, mediaType);
+  const document = parsed.kind === "index" ? parsed.index : parsed.manifest;
+  const referrers = await store.referrers(repository, digest, { signal });
+  return {
+    repository,
+    digest,
+    mediaType,
+    size: bytes.length,
+    artifactType: document.artifactType,
+    annotations: document.annotations,
+    subject: document.subject?.digest,
+    ...(parsed.kind === "index"
+      ? { manifests: parsed.index.manifests }
+      : { config: parsed.manifest.config, layers: parsed.manifest.layers }),
+    referrers,
+  };
+}
+
+export interface PushOptions {
+  readonly artifactType: string;
+}
+
+/** A directory becomes one layer; files become a layer each, with their name, as oras has them. */
+export async function push(
+  text: string,
+  paths: readonly string[],
+  access: Access,
+  { artifactType }: PushOptions,
+): Promise<Descriptor> {
+  await using target = await openTarget(text, access);
+  const { store } = target;
+  const { repository, tag } = target.place({ repository: "artifact", tag: "latest" });
+  const [first = ""] = paths;
+  const isDirectory = (await statOf(first)).isDirectory();
+  const made =
+    isDirectory && paths.length === 1
+      ? await packFiles({ store, repository, tag, artifactType, directory: first })
+      : await pushFiles(store, { repository, tag }, paths, artifactType, access.signal);
+  await target.finish();
+  return made;
+}
+
+async function pushFiles(
+  store: ContentStore,
+  { repository, tag }: { readonly repository: string; readonly tag?: string | undefined },
+  paths: readonly string[],
+  artifactType: string,
+  signal: AbortSignal,
+): Promise<Descriptor> {
+  const layers: Descriptor[] = [];
+  for (const path of paths) {
+    const info = await statOf(path);
+    if (!info.isFile()) {
+      throw new Failure("invalid", `${path} is not a file; a directory is pushed alone`);
+    }
+    const digest = await digestOfFile(path);
+    const annotations = { [TITLE]: basename(path) };
+    const layer = { mediaType: OCTETS, digest, size: info.size, annotations };
+    await store.writeBlob(repository, layer, (start) => createReadStream(path, { start }), {
+      signal,
+    });
+    layers.push(layer);
+  }
+  const config = await writeBlobBytes(store, repository, MEDIA_TYPES.empty, Buffer.from("{}"));
+  const mediaType = MEDIA_TYPES.manifest;
+  const document: ImageManifest = { schemaVersion: 2, mediaType, artifactType, config, layers };
+  const bytes = Buffer.from(JSON.stringify(document));
+  const digest = await store.writeManifest(repository, bytes, mediaType, tag, { signal });
+  return { mediaType, digest, size: bytes.length };
+}
+
+/** Layers that are archives are unpacked; those that have a name become a file of that name. */
+export async function pull(
+  text: string,
+  directory: string,
+  access: Access,
+): Promise<{ readonly digest: Digest; readonly directory: string; readonly layers: number }> {
+  const { signal } = access;
+  await using source = await openSource(text, access);
+  const { store, repository } = source;
+  const { bytes, mediaType, digest } = await store.readManifest(repository, source.reference, {
+    signal,
+  });
+  const parsed = parseManifest(bytes, mediaType);
+  if (parsed.kind === "index") {
+    throw new Failure("invalid", `${text} is an index; name one of its manifests by digest`);
+  }
+  await mkdir(directory, { recursive: true });
+  for (const layer of parsed.manifest.layers) {
+    const stream = verified(store.readBlob(repository, layer.digest, { signal }), layer);
+    const title = layer.annotations?.[TITLE];
+    if (/\btar\b/.test(layer.mediaType)) {
+      await unpackLayer(stream, layer.mediaType, directory, { signal });
+    } else if (title !== undefined) {
+      // A name from outside: it names a file here and no place elsewhere.
+      if (basename(title) !== title || title === ".." || title === "." || title === "") {
+        throw new Failure("invalid", `${JSON.stringify(title)} cannot be the name of a file`);
+      }
+      await pipeline(stream, createWriteStream(join(directory, title)));
+    } else {
+      throw new Failure("invalid", `a layer of ${layer.mediaType} has no name to be written as`);
+    }
+  }
+  return { digest, directory, layers: parsed.manifest.layers.length };
+}
+
+const TITLE = "org.opencontainers.image.title";
+const OCTETS = "application/octet-stream";
+
+async function digestOfFile(path: string): Promise<Digest> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash);
+  return `sha256:${hash.digest("hex")}` as Digest;
+}
+
+async function statOf(path: string) {
+  return stat(path).catch((cause: unknown) => {
+    throw new Failure("not_found", `there is no ${path}`, { cause });
+  });
+}
