@@ -8,6 +8,8 @@ import { z } from "zod";
 export const RELEASE_ARTIFACT_TYPE = "application/vnd.exclave.release.v1+json";
 /** On each entry of a release: what it is in the release. */
 export const MATERIAL_ANNOTATION = "dev.exclave.material";
+/** And where it belongs in a registry: a release that travels as a file is unpacked by this. */
+export const REPOSITORY_ANNOTATION = "dev.exclave.repository";
 
 const Parameters = z.object({
   annotations: z.record(z.string(), z.string()).default({}),
@@ -41,7 +43,7 @@ export async function assemble(options: AssembleOptions): Promise<Digest> {
       mediaType,
       digest: source.digest,
       size: bytes.length,
-      annotations: { [MATERIAL_ANNOTATION]: name },
+      annotations: { [MATERIAL_ANNOTATION]: name, [REPOSITORY_ANNOTATION]: source.repository },
     });
   }
 

@@ -119,7 +119,10 @@ test("an assembled release is one index that is complete in its own repository",
       entry.digest,
       entry.annotations,
     ]),
-    [web, database].map(({ name, digest }) => [digest, { "dev.exclave.material": name }]),
+    materials.map(({ name, digest, repository: home }) => [
+      digest,
+      { "dev.exclave.material": name, "dev.exclave.repository": home },
+    ]),
   );
   for (const { digest, layer } of [web, database]) {
     assert.ok(await fixture.registry.headManifest(repository, digest));
