@@ -147,7 +147,7 @@ export async function until(
   { limitMs = 180_000, everyMs = 250 } = {},
 ): Promise<void> {
   const end = Date.now() + limitMs;
-  let last: unknown;
+  let last: string | undefined;
   while (Date.now() < end) {
     try {
       if (await isTrue()) return;
@@ -155,11 +155,11 @@ export async function until(
     } catch (reason) {
       if (reason instanceof assert.AssertionError && reason.message.startsWith("up ended early"))
         throw reason;
-      last = reason;
+      last = reason instanceof Error ? reason.message : JSON.stringify(reason);
     }
     await sleep(everyMs);
   }
-  assert.fail(`waited in vain until ${what}${last ? `: ${String(last)}` : ""}`);
+  assert.fail(`waited in vain until ${what}${last ? `: ${last}` : ""}`);
 }
 
 export async function untilHealthy(world: World, name: string): Promise<InstallView> {
@@ -173,6 +173,7 @@ export async function untilHealthy(world: World, name: string): Promise<InstallV
     const jobs = await world.attempt("job", "list");
     throw new Error(
       `${String(reason)}\n${JSON.stringify(seen, null, 1)}\n${jobs.stdout}\n${world.upOutput().slice(-2_000)}`,
+      { cause: reason },
     );
   }
   assert.ok(seen);

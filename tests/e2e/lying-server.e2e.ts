@@ -63,7 +63,7 @@ test("a server that lies gets nothing to run, and every refusal is on record", a
   );
   const image = `sha256:${(runner ?? "").replace(/^sha256[:-]/, "")}`;
 
-  killServerSide();
+  await killServerSide();
   const liar = await startLyingServer(Number(new URL(url).port));
   t.after(() => liar.close());
   const before = new Set(readdirSync(join(world.home, "installs/acme/runtime/jobs")));
@@ -135,10 +135,12 @@ test("a server that lies gets nothing to run, and every refusal is on record", a
     },
   );
 
-  function killServerSide(): void {
-    world.kill("exclave.js up");
-    world.kill("server/src/main.ts", "--data");
-    world.kill("agent/src/main.ts");
+  async function killServerSide(): Promise<void> {
+    const programs = [["exclave.js up"], ["server/src/main.ts"], ["agent/src/main.ts"]];
+    for (const words of programs) assert.ok(world.kill(...words) > 0, words.join(" "));
+    await until("they are gone", () =>
+      programs.every((words) => world.pids(...words).length === 0),
+    );
   }
 
   function manifest(changes: Record<string, unknown>): Manifest {

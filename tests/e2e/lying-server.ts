@@ -46,7 +46,7 @@ export async function startLyingServer(port: number): Promise<LyingServer> {
     send({ type: "challenge", nonce: randomBytes(16).toString("base64url") });
     socket.on("message", (data, isBinary) => {
       if (isBinary) return;
-      const frame = AgentFrame.parse(JSON.parse(String(data)));
+      const frame = AgentFrame.parse(JSON.parse((data as Buffer).toString()));
       if (frame.type === "event") events.set(frame.seq, frame.body);
       if (frame.type !== "hello") return;
       send({

@@ -179,7 +179,7 @@ resource "local_file" "made" {
   );
   world.write(
     "files/exclave.yaml",
-    "app: files\ncomponents:\n  - name: made\n    type: terraform\n    source: ./module\n    variables: { text: one }\n    statusEverySeconds: 3\n",
+    "app: files\ncomponents:\n  - name: made\n    type: terraform\n    source: ./module\n    variables: { text: one }\n    statusEverySeconds: 5\n",
   );
   assert.equal(provider?.kind, "ready");
   cpSync(provider.mirror, join(world.place, "files/module/.exclave/providers"), {
