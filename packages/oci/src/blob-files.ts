@@ -3,9 +3,9 @@
 
 import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { type FileHandle, mkdir, open, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { type Digest, Failure } from "@exclave/core";
+import type { Digest } from "@exclave/core";
 import {
   type ByteSource,
   createVerifier,
@@ -13,6 +13,9 @@ import {
   openSource,
   splitDigest,
 } from "./digest.ts";
+import { diskFailure, renameMaking, syncDirectory, unlessAbsent } from "./durable-files.ts";
+
+export { unlessAbsent, writeFileDurably } from "./durable-files.ts";
 
 export interface BlobFiles {
   size(digest: Digest): Promise<number | undefined>;
@@ -76,7 +79,8 @@ export function createBlobFiles(directory: string): BlobFiles {
   }
 
   async function adopt(file: string, digest: Digest): Promise<void> {
-    await renameDurably(file, path(digest));
+    await renameMaking(file, path(digest));
+    await syncDirectory(dirname(path(digest)));
   }
 
   async function remove(digest: Digest): Promise<void> {
@@ -100,53 +104,6 @@ export async function writeAll(handle: FileHandle, chunk: Uint8Array): Promise<v
   }
 }
 
-/** A small file, replaced as a whole: a reader sees the old bytes or the new ones. */
-export async function writeFileDurably(file: string, text: string): Promise<void> {
-  await mkdir(dirname(file), { recursive: true });
-  // A colon is in no repository name, tag or digest's hex, so this is never taken for a real entry.
-  const temporary = join(dirname(file), `:${randomUUID()}`);
-  const handle = await open(temporary, "wx");
-  try {
-    await handle.writeFile(text);
-    await handle.sync();
-    await renameDurably(temporary, file);
-  } catch (reason) {
-    await rm(temporary, { force: true });
-    throw diskFailure(reason);
-  } finally {
-    await handle.close();
-  }
-}
-
 export async function readFileIfThere(file: string): Promise<Buffer | undefined> {
   return unlessAbsent(readFile(file));
-}
-
-/** Undefined instead of a failure when a path does not lead to anything. */
-export async function unlessAbsent<T>(looking: Promise<T>): Promise<T | undefined> {
-  try {
-    return await looking;
-  } catch (reason) {
-    const { code } = reason as NodeJS.ErrnoException;
-    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
-    throw reason;
-  }
-}
-
-/** The name itself must survive a power cut too, which needs the directory synced. */
-async function renameDurably(from: string, to: string): Promise<void> {
-  await mkdir(dirname(to), { recursive: true });
-  await rename(from, to);
-  const directory = await open(dirname(to), "r");
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
-}
-
-function diskFailure(reason: unknown): unknown {
-  const { code } = reason as NodeJS.ErrnoException;
-  if (code !== "ENOSPC" && code !== "EDQUOT") return reason;
-  return new Failure("disk_full", "there is no room left for content", { cause: reason });
 }

@@ -1,13 +1,13 @@
 // Blobs: reading them, and the ways of bringing one in (distribution specification, pushing blobs).
 
-import type { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
 import type { Digest } from "@exclave/core";
-import { answer, bodyOf, type Exchange } from "./exchange.ts";
+import { splitDigest } from "../digest.ts";
+import { answer, type Exchange } from "./exchange.ts";
 import { answerRange } from "./http-range.ts";
 import { RegistryError } from "./registry-error.ts";
 import { readDigest } from "./route.ts";
-import type { Upload } from "./uploads.ts";
+import { sendFile } from "./send-file.ts";
+import type { Algorithm, Upload } from "./uploads.ts";
 
 export async function handleBlob(exchange: Exchange, repository: string, digest: Digest) {
   const { request, response, files } = exchange;
@@ -43,7 +43,7 @@ export async function handleBlob(exchange: Exchange, repository: string, digest:
     response.end();
     return;
   }
-  await pipeline(files.blobs.read(digest, { from, to }) as unknown as Readable, response);
+  await sendFile(response, { path: files.blobs.path(digest), from, to });
 }
 
 /** POST: mounts, takes a whole blob at once, or opens an upload. */
@@ -60,12 +60,13 @@ export async function handleUploads(exchange: Exchange, repository: string): Pro
   }
   const whole = query.get("digest");
   const digest = whole === null ? undefined : readDigest(whole);
-  const upload = await uploads.begin(repository);
+  await uploads.dropIdle();
+  const upload = await uploads.begin(repository, readAlgorithm(query, digest));
   if (digest === undefined) return answerUpload(exchange, upload, 202);
   try {
-    await uploads.append(upload, bodyOf(request));
+    await uploads.append(upload, request);
   } catch (reason) {
-    await uploads.cancel(upload);
+    await uploads.cancel(upload).catch(() => undefined);
     throw reason;
   }
   await finish(exchange, upload, digest);
@@ -80,12 +81,12 @@ export async function handleUpload(exchange: Exchange, repository: string, id: s
       return answerUpload(exchange, upload, 204);
     case "PATCH":
       checkPlace(exchange, upload);
-      await uploads.append(upload, bodyOf(request));
+      await uploads.append(upload, request);
       return answerUpload(exchange, upload, 202);
     case "PUT": {
       const digest = readDigest(query.get("digest") ?? "");
       checkPlace(exchange, upload);
-      await uploads.append(upload, bodyOf(request));
+      await uploads.append(upload, request);
       return finish(exchange, upload, digest);
     }
     case "DELETE":
@@ -97,9 +98,17 @@ export async function handleUpload(exchange: Exchange, repository: string, id: s
 }
 
 async function finish(exchange: Exchange, upload: Upload, digest: Digest): Promise<void> {
-  await exchange.uploads.commit(upload, digest);
-  await exchange.files.linkBlob(upload.repository, digest);
+  const { uploads, files } = exchange;
+  await uploads.finish(upload, digest, (file) => files.keepBlob(upload.repository, digest, file));
   answerCreated(exchange, upload.repository, digest);
+}
+
+/** What the bytes will be known by, when the client says so ahead of them. */
+function readAlgorithm(query: URLSearchParams, digest: Digest | undefined): Algorithm {
+  const named = query.get("digest-algorithm");
+  if (digest !== undefined) return splitDigest(digest).algorithm;
+  if (named === null || named === "sha256" || named === "sha512") return named ?? "sha256";
+  throw new RegistryError("DIGEST_INVALID", `${named} is not an algorithm this registry knows`);
 }
 
 /** Without `from`, any repository the caller may read is as good as another. */
@@ -113,12 +122,7 @@ async function mountBlob(
   if (from !== null) {
     return caller.mayDo(from, "pull") && files.mountBlob(from, repository, digest);
   }
-  if (caller.pullsFrom === undefined) {
-    if ((await files.blobs.size(digest)) === undefined) return false;
-    await files.linkBlob(repository, digest);
-    return true;
-  }
-  for (const candidate of caller.pullsFrom) {
+  for (const candidate of caller.pullsFrom ?? (await files.repositories())) {
     if (await files.mountBlob(candidate, repository, digest)) return true;
   }
   return false;

@@ -12,6 +12,8 @@ export interface Exchange {
   readonly caller: Caller;
   readonly files: RegistryFiles;
   readonly uploads: Uploads;
+  /** Whether a manifest may come before its blobs. */
+  readonly mayLackBlobs: boolean;
 }
 
 /** The body. Giving up on it early leaves the connection open, so that there can be an answer. */

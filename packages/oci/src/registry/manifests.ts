@@ -3,21 +3,16 @@
 import { createHash } from "node:crypto";
 import type { Digest } from "@exclave/core";
 import { Failure } from "@exclave/core";
-import { isDigest } from "../content-store.ts";
-import {
-  blobsOf,
-  MEDIA_TYPES,
-  manifestTypeOf,
-  type ParsedManifest,
-  parseManifest,
-  Tag,
-} from "../descriptor.ts";
+import { isDigest, isMissing } from "../content-store.ts";
+import { type Descriptor, MEDIA_TYPES, manifestTypeOf, parseManifest, Tag } from "../descriptor.ts";
 import { collect, splitDigest } from "../digest.ts";
 import { unsupported } from "./blobs.ts";
 import { answer, answerJson, bodyOf, type Exchange } from "./exchange.ts";
 import { RegistryError } from "./registry-error.ts";
 
 const MANIFEST_BYTES_MAX = 4 * 1024 * 1024;
+/** Below what clients take for a manifest, with room for what surrounds the entries. */
+const REFERRERS_BYTES_MAX = 3 * 1024 * 1024;
 
 export async function handleManifest(exchange: Exchange, repository: string, reference: string) {
   switch (exchange.request.method) {
@@ -49,24 +44,21 @@ async function read({ response, files }: Exchange, repository: string, reference
 }
 
 async function write(exchange: Exchange, repository: string, reference: string): Promise<void> {
-  const { request, response, query, files } = exchange;
+  const { request, response, query, files, mayLackBlobs } = exchange;
   const bytes = await receive(exchange);
-  const { parsed, mediaType } = parse(bytes, request.headers["content-type"]);
+  const mediaType = readType(bytes, request.headers["content-type"]);
   const algorithm = isDigest(reference) ? splitDigest(reference).algorithm : "sha256";
   const digest = `${algorithm}:${createHash(algorithm).update(bytes).digest("hex")}` as Digest;
   if (isDigest(reference) && digest !== reference) {
     throw new RegistryError("DIGEST_INVALID", `the bytes are ${digest}, not ${reference}`);
   }
-  for (const blob of blobsOf(parsed)) {
-    if ((await files.headBlob(repository, blob.digest)) === undefined) {
-      throw new RegistryError("MANIFEST_BLOB_UNKNOWN", `blob ${blob.digest} is not here yet`);
-    }
-  }
   const tags = isDigest(reference) ? query.getAll("tag") : [reference];
   const wrong = tags.find((tag) => !Tag.safeParse(tag).success);
   if (wrong !== undefined) throw new RegistryError("TAG_INVALID", `${wrong} cannot be a tag`);
 
-  const subject = await files.putManifest(repository, { bytes, mediaType, digest }, tags);
+  const subject = await files
+    .putManifest(repository, { bytes, mediaType, digest }, tags, { mayLackBlobs })
+    .catch(explain);
   answer(response, 201, {
     location: `/v2/${repository}/manifests/${digest}`,
     "docker-content-digest": digest,
@@ -92,10 +84,7 @@ export async function handleTags(exchange: Exchange, repository: string): Promis
   }
   const last = query.get("last");
   const all = (await files.tags(repository)).filter((tag) => last === null || tag > last);
-  const limit = query.get("n") === null ? all.length : Number(query.get("n"));
-  if (!Number.isInteger(limit) || limit < 0) {
-    throw new RegistryError("UNSUPPORTED", "n must be a whole number", { status: 400 });
-  }
+  const limit = readLimit(query) ?? all.length;
   const tags = all.slice(0, limit);
   const end = tags.at(-1);
   const next = `/v2/${repository}/tags/list?n=${limit}&last=${encodeURIComponent(end ?? "")}`;
@@ -111,15 +100,45 @@ export async function handleReferrers(exchange: Exchange, repository: string, di
   const { request, response, query, files } = exchange;
   if (request.method !== "GET") throw unsupported();
   const artifactType = query.get("artifactType") || undefined;
-  const manifests = await files.referrers(repository, digest, { artifactType });
+  const last = query.get("last") ?? "";
+  const all = await files.referrers(repository, digest, { artifactType });
+  const rest = all.filter((entry) => entry.digest > last);
+  const manifests = pageOf(rest, readLimit(query) ?? rest.length);
+  const end = manifests.at(-1)?.digest;
+  const next = new URLSearchParams({
+    ...(artifactType === undefined ? {} : { artifactType }),
+    ...(query.get("n") === null ? {} : { n: String(readLimit(query)) }),
+    last: end ?? "",
+  });
+  const hasMore = end !== undefined && manifests.length < rest.length;
   answerJson(
     response,
     { schemaVersion: 2, mediaType: MEDIA_TYPES.index, manifests },
     {
       "content-type": MEDIA_TYPES.index,
       ...(artifactType === undefined ? {} : { "oci-filters-applied": "artifactType" }),
+      ...(hasMore ? { link: `</v2/${repository}/referrers/${digest}?${next}>; rel="next"` } : {}),
     },
   );
+}
+
+/** As many as were asked for, and no more than a client takes for an index. */
+function pageOf(entries: readonly Descriptor[], limit: number): Descriptor[] {
+  const page: Descriptor[] = [];
+  let bytes = 0;
+  for (const entry of entries.slice(0, limit)) {
+    bytes += Buffer.byteLength(JSON.stringify(entry)) + 1;
+    if (page.length > 0 && bytes > REFERRERS_BYTES_MAX) break;
+    page.push(entry);
+  }
+  return page;
+}
+
+function readLimit(query: URLSearchParams): number | undefined {
+  const text = query.get("n");
+  if (text === null) return undefined;
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new RegistryError("UNSUPPORTED", "n must be a whole number", { status: 400 });
 }
 
 async function receive({ request }: Exchange): Promise<Uint8Array> {
@@ -137,17 +156,21 @@ async function receive({ request }: Exchange): Promise<Uint8Array> {
   }
 }
 
-function parse(
-  bytes: Uint8Array,
-  contentType: string | undefined,
-): { parsed: ParsedManifest; mediaType: string } {
+/** What a manifest is said to be, once it is known to be that. */
+function readType(bytes: Uint8Array, contentType: string | undefined): string {
   try {
     const mediaType = contentType?.split(";")[0]?.trim() || manifestTypeOf(bytes);
-    return { parsed: parseManifest(bytes, mediaType), mediaType };
+    parseManifest(bytes, mediaType);
+    return mediaType;
   } catch (cause) {
     if (!(cause instanceof Failure)) throw cause;
     throw new RegistryError("MANIFEST_INVALID", cause.message, { cause });
   }
+}
+
+function explain(reason: unknown): never {
+  if (!isMissing(reason)) throw reason;
+  throw new RegistryError("MANIFEST_BLOB_UNKNOWN", (reason as Failure).message, { cause: reason });
 }
 
 function unknownManifest(reference: string): RegistryError {

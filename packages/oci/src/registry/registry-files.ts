@@ -9,20 +9,13 @@
 //   repositories/<name>/+referrers/<subject>/<digest>  descriptor of a manifest about another
 //   tmp/                                               uploads under way
 
-import { readdir, readFile, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { readdir, readFile, stat, utimes } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import type { Digest } from "@exclave/core";
 import { z } from "zod";
-import {
-  type BlobFiles,
-  createBlobFiles,
-  readFileIfThere,
-  unlessAbsent,
-  writeFileDurably,
-} from "../blob-files.ts";
+import { type BlobFiles, createBlobFiles, readFileIfThere } from "../blob-files.ts";
 import {
   type ContentStore,
-  checkManifestBlobs,
   checkRepository,
   checkTag,
   isDigest,
@@ -30,37 +23,68 @@ import {
   missing,
   type StoredManifest,
 } from "../content-store.ts";
-import { Descriptor, parseManifest, referrerDescriptor, subjectOf } from "../descriptor.ts";
+import {
+  blobsOf,
+  Descriptor,
+  type ParsedManifest,
+  parseManifest,
+  referrerDescriptor,
+  subjectOf,
+} from "../descriptor.ts";
 import { bytesOf, digestOf, splitDigest } from "../digest.ts";
+import {
+  markDurably,
+  removeDurably,
+  renameMaking,
+  syncDirectory,
+  unlessAbsent,
+  writeFileDurably,
+} from "../durable-files.ts";
+import { createTurns } from "./turns.ts";
 
 export interface RegistryFiles extends ContentStore {
   readonly blobs: BlobFiles;
-  /** Says that a repository has a blob whose content is already in place. */
-  linkBlob(repository: string, digest: Digest): Promise<void>;
-  /** A manifest under a digest of the writer's choice of algorithm. */
+  /** Says that a repository has a blob whose content is here already; false if it is not. */
+  linkBlob(repository: string, digest: Digest): Promise<boolean>;
+  /** Takes over a synced file whose bytes are known to have this digest. */
+  keepBlob(repository: string, digest: Digest, file: string): Promise<void>;
+  /** A manifest under a digest of the writer's choice of algorithm. Returns its subject. */
   putManifest(
     repository: string,
     manifest: StoredManifest,
     tags: readonly string[],
+    options?: { readonly mayLackBlobs?: boolean },
   ): Promise<Digest | undefined>;
   /** False when there was nothing to take away. */
   unlinkBlob(repository: string, digest: Digest): Promise<boolean>;
   unlinkManifest(repository: string, digest: Digest): Promise<boolean>;
   untag(repository: string, tag: string): Promise<boolean>;
   hasRepository(repository: string): Promise<boolean>;
+  repositories(): Promise<string[]>;
 }
+
+/**
+ * A link that was looked at lately may be about to be built upon, so garbage collection spares it.
+ * It is marked as looked at no more often than this.
+ */
+export const FRESH_MS = 60 * 60 * 1_000;
 
 const ManifestLink = z.object({ mediaType: z.string() });
 
 export function createRegistryFiles(directory: string): RegistryFiles {
   const blobs = createBlobFiles(directory);
+  const turns = createTurns();
 
   const files: RegistryFiles = {
     blobs,
 
     async headBlob(repository, digest) {
-      const link = await unlessAbsent(stat(blobLink(repository, digest)));
-      return link && blobs.size(digest);
+      const link = blobLink(repository, digest);
+      const found = await unlessAbsent(stat(link));
+      if (!found) return undefined;
+      const now = new Date();
+      if (now.getTime() - found.mtimeMs > FRESH_MS) await unlessAbsent(utimes(link, now, now));
+      return blobs.size(digest);
     },
 
     async headManifest(repository, reference) {
@@ -76,11 +100,24 @@ export function createRegistryFiles(directory: string): RegistryFiles {
     async writeBlob(repository, descriptor, source, { signal } = {}) {
       if ((await files.headBlob(repository, descriptor.digest)) !== undefined) return;
       await blobs.write(descriptor, source, signal);
-      await files.linkBlob(repository, descriptor.digest);
+      await markDurably(blobLink(repository, descriptor.digest));
     },
 
     async linkBlob(repository, digest) {
-      await writeFileDurably(blobLink(repository, digest), "");
+      const link = blobLink(repository, digest);
+      if ((await blobs.size(digest)) === undefined) return false;
+      await markDurably(link);
+      // Content that nothing pointed at may have been collected until just now.
+      if ((await blobs.size(digest)) !== undefined) return true;
+      await removeDurably(link);
+      return false;
+    },
+
+    async keepBlob(repository, digest, file) {
+      const place = blobs.path(digest);
+      await renameMaking(file, place);
+      // Seen only when both are there, so neither has to wait for the other.
+      await Promise.all([syncDirectory(dirname(place)), markDurably(blobLink(repository, digest))]);
     },
 
     async readManifest(repository, reference) {
@@ -92,32 +129,44 @@ export function createRegistryFiles(directory: string): RegistryFiles {
 
     async writeManifest(repository, bytes, mediaType, tag) {
       if (tag !== undefined) checkTag(tag);
-      await checkManifestBlobs(files, repository, bytes, mediaType);
       const digest = digestOf(bytes);
       await files.putManifest(repository, { bytes, mediaType, digest }, tag ? [tag] : []);
       return digest;
     },
 
-    async putManifest(repository, { bytes, mediaType, digest }, tags) {
+    async putManifest(repository, manifest, tags, { mayLackBlobs = false } = {}) {
+      const { bytes, mediaType, digest } = manifest;
       const parsed = parseManifest(bytes, mediaType);
+      if (!mayLackBlobs) await checkBlobs(repository, parsed);
       await blobs.write({ digest, size: bytes.length }, () => bytesOf(bytes));
-      await writeFileDurably(manifestLink(repository, digest), JSON.stringify({ mediaType }));
-      const subject = subjectOf(parsed)?.digest;
-      if (subject !== undefined) {
-        const entry = referrerDescriptor(parsed, { mediaType, digest, size: bytes.length });
-        await writeFileDurably(
-          join(referrersOf(repository, subject), fileName(digest)),
-          JSON.stringify(entry),
-        );
-      }
-      for (const tag of tags) await writeFileDurably(tagFile(repository, tag), digest);
-      return subject;
+      const link = manifestLink(repository, digest);
+      return turns.take(link, async () => {
+        const isNew = (await unlessAbsent(stat(link))) === undefined;
+        await writeFileDurably(link, JSON.stringify({ mediaType }));
+        try {
+          // From here on its blobs are safe; but one may have been deleted while this was written.
+          if (!mayLackBlobs) await checkBlobs(repository, parsed);
+        } catch (reason) {
+          if (isNew) await removeDurably(link);
+          throw reason;
+        }
+        const subject = subjectOf(parsed)?.digest;
+        if (subject !== undefined) {
+          const entry = referrerDescriptor(parsed, { mediaType, digest, size: bytes.length });
+          const file = join(referrersOf(repository, subject), fileName(digest));
+          await writeFileDurably(file, JSON.stringify(entry));
+        }
+        for (const tag of tags) {
+          const file = tagFile(repository, tag);
+          await turns.take(file, () => writeFileDurably(file, digest));
+        }
+        return subject;
+      });
     },
 
     async mountBlob(from, to, digest) {
       if ((await files.headBlob(from, digest)) === undefined) return false;
-      await files.linkBlob(to, digest);
-      return true;
+      return files.linkBlob(to, digest);
     },
 
     async tags(repository) {
@@ -136,23 +185,25 @@ export function createRegistryFiles(directory: string): RegistryFiles {
     },
 
     async unlinkBlob(repository, digest) {
-      return remove(blobLink(repository, digest));
+      return removeDurably(blobLink(repository, digest));
     },
 
     async unlinkManifest(repository, digest) {
-      const head = await findManifest(repository, digest);
-      if (!head) return false;
-      for (const tag of await files.tags(repository)) {
-        if ((await readTag(repository, tag)) === digest) await files.untag(repository, tag);
-      }
-      const parsed = parseManifest(await readFile(blobs.path(digest)), head.mediaType);
-      const subject = subjectOf(parsed)?.digest;
-      if (subject) await remove(join(referrersOf(repository, subject), fileName(digest)));
-      return remove(manifestLink(repository, digest));
+      const link = manifestLink(repository, digest);
+      return turns.take(link, async () => {
+        const head = await findManifest(repository, digest);
+        if (!head) return false;
+        for (const tag of await files.tags(repository)) await untagFrom(repository, tag, digest);
+        const parsed = parseManifest(await readFile(blobs.path(digest)), head.mediaType);
+        const subject = subjectOf(parsed)?.digest;
+        if (subject) await removeDurably(join(referrersOf(repository, subject), fileName(digest)));
+        return removeDurably(link);
+      });
     },
 
     async untag(repository, tag) {
-      return remove(tagFile(repository, tag));
+      const file = tagFile(repository, tag);
+      return turns.take(file, () => removeDurably(file));
     },
 
     async hasRepository(repository) {
@@ -160,8 +211,27 @@ export function createRegistryFiles(directory: string): RegistryFiles {
       const found = await Promise.all(kinds.map((kind) => unlessAbsent(stat(kind))));
       return found.some((kind) => kind !== undefined);
     },
+
+    async repositories() {
+      return repositoriesBelow(join(directory, "repositories"));
+    },
   };
   return files;
+
+  async function checkBlobs(repository: string, parsed: ParsedManifest): Promise<void> {
+    for (const { digest } of blobsOf(parsed)) {
+      if ((await files.headBlob(repository, digest)) !== undefined) continue;
+      throw missing(`blob ${digest}, which the manifest needs,`, repository);
+    }
+  }
+
+  /** A tag that has moved on in the meantime stays. */
+  async function untagFrom(repository: string, tag: string, digest: Digest): Promise<void> {
+    const file = tagFile(repository, tag);
+    await turns.take(file, async () => {
+      if ((await readTag(repository, tag)) === digest) await removeDurably(file);
+    });
+  }
 
   async function findManifest(
     repository: string,
@@ -213,8 +283,11 @@ async function names(directory: string): Promise<string[]> {
   return found.filter((name) => !name.startsWith(":"));
 }
 
-async function remove(file: string): Promise<boolean> {
-  const there = (await unlessAbsent(stat(file))) !== undefined;
-  await rm(file, { force: true });
-  return there;
+async function repositoriesBelow(directory: string, prefix = ""): Promise<string[]> {
+  const entries = (await unlessAbsent(readdir(directory))) ?? [];
+  const nested = entries
+    .filter((name) => !name.startsWith("+"))
+    .map((name) => repositoriesBelow(join(directory, name), `${prefix}${name}/`));
+  const isOne = prefix !== "" && nested.length < entries.length;
+  return [...(isOne ? [prefix.slice(0, -1)] : []), ...(await Promise.all(nested)).flat()];
 }

@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Failure } from "@exclave/core";
 import { createAuthorizer, type RegistryAuth } from "./authorize.ts";
 import { handleBlob, handleUpload, handleUploads } from "./blobs.ts";
+import { collectGarbage, GRACE_MS } from "./collect-garbage.ts";
 import { answer, answerJson } from "./exchange.ts";
 import { handleManifest, handleReferrers, handleTags } from "./manifests.ts";
 import { createReach } from "./reach.ts";
@@ -27,17 +28,55 @@ export interface RegistryOptions {
   readonly now?: () => number;
   /** Told of failures that are the registry's own fault. */
   readonly onError?: (reason: unknown) => void;
+  /**
+   * Takes a manifest before its blobs, as the specification allows. Off unless asked for: what lies
+   * in a registry that deploys draw from is whole.
+   */
+  readonly mayLackBlobs?: boolean;
+  /** How often garbage is collected, and how long what nothing needs is left alone before. */
+  readonly collect?: { readonly everyMs?: number; readonly graceMs?: number };
 }
 
+const COLLECT_EVERY_MS = 6 * 60 * 60 * 1_000;
+
 export function createRegistry(options: RegistryOptions): Registry {
-  const { directory, auth, now = Date.now, onError = () => undefined } = options;
+  const {
+    directory,
+    auth,
+    now = Date.now,
+    onError = () => undefined,
+    mayLackBlobs = false,
+  } = options;
   const files = createRegistryFiles(directory);
   const uploads = createUploads(files.blobs, now);
   const authorizer = createAuthorizer(auth, { reach: createReach(files), now });
   const swept = files.blobs.sweep();
   swept.catch(onError);
+  let collecting: Promise<void> | undefined;
+  const timer = setInterval(() => {
+    collecting ??= collect();
+  }, options.collect?.everyMs ?? COLLECT_EVERY_MS);
+  timer.unref();
 
-  return { handle, close: () => uploads.close() };
+  return { handle, close };
+
+  async function close(): Promise<void> {
+    clearInterval(timer);
+    await collecting;
+    await uploads.close();
+  }
+
+  async function collect(): Promise<void> {
+    const { graceMs = GRACE_MS } = options.collect ?? {};
+    try {
+      await uploads.dropIdle();
+      await collectGarbage({ directory, now: now(), graceMs });
+    } catch (reason) {
+      onError(reason);
+    } finally {
+      collecting = undefined;
+    }
+  }
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
@@ -61,7 +100,8 @@ export function createRegistry(options: RegistryOptions): Registry {
     response.setHeader("docker-distribution-api-version", "registry/2.0");
     const route = parseRoute(url.pathname);
     const caller = await authorizer.authorize(request, route);
-    const exchange = { request, response, query: url.searchParams, caller, files, uploads };
+    const query = url.searchParams;
+    const exchange = { request, response, query, caller, files, uploads, mayLackBlobs };
     switch (route.kind) {
       case "base":
         return answerJson(response, {});

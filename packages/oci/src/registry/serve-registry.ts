@@ -10,17 +10,20 @@ export interface RunningRegistry {
   close(): Promise<void>;
 }
 
+const IDLE_MS_MAX = 10 * 60_000;
+
 export async function serveRegistry(
   options: RegistryOptions & { readonly host: string; readonly port: number },
 ): Promise<RunningRegistry> {
   const registry = createRegistry(options);
-  // A blob may take as long as it takes; a peer that sends nothing at all is cut by the socket.
+  // A blob may take as long as it takes, but not a peer that neither sends nor reads.
   const server = createServer(
     { requestTimeout: 0, keepAliveTimeout: 60_000 },
     (request, response) => {
       void registry.handle(request, response);
     },
   );
+  server.setTimeout(IDLE_MS_MAX);
   server.listen(options.port, options.host);
   await once(server, "listening");
   const { address, port, family } = server.address() as AddressInfo;

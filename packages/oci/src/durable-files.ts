@@ -1,0 +1,135 @@
+// Files and names that survive a power cut. Bytes need a sync of the file, a name needs one of the
+// directory it is in, and a new directory is itself a name in the one above it.
+
+import { randomUUID } from "node:crypto";
+import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { Failure } from "@exclave/core";
+
+/** A small file, replaced as a whole: a reader sees the old bytes or the new ones. */
+export async function writeFileDurably(file: string, text: string): Promise<void> {
+  // A colon is in no repository name, tag or digest's hex, so this is never taken for a real entry.
+  const temporary = join(dirname(file), `:${randomUUID()}`);
+  const handle = await openMaking(temporary, "wx");
+  try {
+    await handle.writeFile(text);
+    await handle.sync();
+    await rename(temporary, file);
+    await syncDirectory(dirname(file));
+  } catch (reason) {
+    await rm(temporary, { force: true });
+    throw diskFailure(reason);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** A file without bytes: all it says is that it is there, and since when. */
+export async function markDurably(file: string): Promise<void> {
+  try {
+    await (await openMaking(file, "w")).close();
+    await syncDirectory(dirname(file));
+  } catch (reason) {
+    throw diskFailure(reason);
+  }
+}
+
+/** Takes a name away for good; false when it was not there. */
+export async function removeDurably(file: string): Promise<boolean> {
+  const isGone = await unlessAbsent(rm(file).then(() => true));
+  if (!isGone) return false;
+  await syncDirectory(dirname(file));
+  return true;
+}
+
+/** A new name, durable only after `syncDirectory` of the place it is in. */
+export async function renameMaking(from: string, to: string): Promise<void> {
+  if (await unlessAbsent(rename(from, to).then(() => true))) return;
+  await makeDirectory(dirname(to));
+  await rename(from, to);
+}
+
+async function openMaking(file: string, flags: string): Promise<FileHandle> {
+  const handle = await unlessAbsent(open(file, flags));
+  if (handle) return handle;
+  await makeDirectory(dirname(file));
+  return open(file, flags);
+}
+
+/** Directories made a moment ago by anyone: a name below them counts only once they do. */
+const making = new Set<Promise<void>>();
+
+async function makeDirectory(directory: string): Promise<void> {
+  const made = makeAndSync(resolve(directory));
+  making.add(made);
+  try {
+    await made;
+  } finally {
+    making.delete(made);
+  }
+}
+
+async function makeAndSync(directory: string): Promise<void> {
+  const first = await mkdir(directory, { recursive: true });
+  if (first === undefined) return;
+  const top = dirname(first);
+  for (let at = dirname(directory); at.length >= top.length; at = dirname(at)) {
+    await syncNow(at);
+    if (at === dirname(at)) return;
+  }
+}
+
+interface Sync {
+  readonly running: Promise<void>;
+  next?: Promise<void>;
+}
+
+const syncs = new Map<string, Sync>();
+
+/**
+ * Makes the names in a directory durable. Writers that finish together share one sync: whoever
+ * comes while one is running cannot know whether it still covers them, and waits for the next.
+ */
+export async function syncDirectory(directory: string): Promise<void> {
+  await Promise.all(making);
+  const under = syncs.get(directory);
+  if (!under) return startSync(directory);
+  under.next ??= under.running.catch(() => undefined).then(() => startSync(directory));
+  return under.next;
+}
+
+function startSync(directory: string): Promise<void> {
+  const sync: Sync = { running: syncNow(directory) };
+  syncs.set(directory, sync);
+  const forget = () => {
+    if (syncs.get(directory) === sync && !sync.next) syncs.delete(directory);
+  };
+  sync.running.then(forget, forget);
+  return sync.running;
+}
+
+async function syncNow(directory: string): Promise<void> {
+  const handle = await open(directory, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Undefined instead of a failure when a path does not lead to anything. */
+export async function unlessAbsent<T>(looking: Promise<T>): Promise<T | undefined> {
+  try {
+    return await looking;
+  } catch (reason) {
+    const { code } = reason as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    throw reason;
+  }
+}
+
+export function diskFailure(reason: unknown): unknown {
+  const { code } = reason as NodeJS.ErrnoException;
+  if (code !== "ENOSPC" && code !== "EDQUOT") return reason;
+  return new Failure("disk_full", "there is no room left for content", { cause: reason });
+}
