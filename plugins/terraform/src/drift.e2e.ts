@@ -9,6 +9,7 @@ import { describe, type TestContext as NodeTest, test } from "node:test";
 import { promisify } from "node:util";
 import { z } from "@exclave/plugin-sdk";
 import { type ModuleUnderTest, moduleUnderTest, NO_TOOL } from "./testing/module-under-test.ts";
+import { layOut } from "./testing/sample-provider.ts";
 
 const Provider = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("ready"), mirror: z.string() }),
@@ -80,7 +81,8 @@ async function built(t: NodeTest, module: ModuleUnderTest, made: string): Promis
   await cp(provider.kind === "ready" ? provider.mirror : "", mirror, { recursive: true });
   const { build } = await module.run("build");
   const artifact = join(module.directory, "artifact");
-  await cp(build?.directory ?? "", artifact, { recursive: true });
+  assert.ok(build?.kind === "module");
+  await layOut(build, artifact);
   t.after(() => rm(artifact, { recursive: true, force: true }));
   return artifact;
 }

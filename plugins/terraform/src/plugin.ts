@@ -5,6 +5,7 @@ import { appendFileSync, writeFileSync } from "node:fs";
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { definePlugin, Failure, type OperationContext, z } from "@exclave/plugin-sdk";
+import { buildModule, Platform } from "./build-module.ts";
 import {
   type Applied,
   backUpState,
@@ -12,8 +13,6 @@ import {
   componentState,
   forgetState,
   keepApplied,
-  linkTree,
-  PROVIDERS,
   readApplied,
   readState,
 } from "./component-state.ts";
@@ -38,6 +37,17 @@ const Config = z.strictObject({
     .max(256)
     .optional()
     .describe("How many resources are worked on at once; the tool's own default is 10."),
+  platforms: z
+    .array(Platform)
+    .min(1)
+    .optional()
+    .describe(
+      "The platforms that installs run on, as linux_amd64; the builder's own if not given.",
+    ),
+  providersFrom: z
+    .string()
+    .optional()
+    .describe("A directory in the source with providers, laid out as a filesystem mirror."),
 });
 type Context = OperationContext<z.infer<typeof Config>>;
 
@@ -53,7 +63,7 @@ export const plugin = definePlugin({
   description: "A Terraform module, applied by OpenTofu or Terraform inside the install",
   config: Config,
   outputs: "open",
-  buildKeys: ["tool"],
+  buildKeys: ["tool", "platforms", "providersFrom"],
   source: "required",
   tools: [...ToolName.options],
   // What was applied is kept beside the state, with its providers.
@@ -62,20 +72,11 @@ export const plugin = definePlugin({
   effects: { apply: "fenced", destroy: "fenced" },
 
   async build(context) {
-    const tool = await findTool(context, context.config.tool, undefined);
+    const { tool: wish, platforms, providersFrom } = context.config;
+    const tool = await findTool(context, wish, undefined);
     await refuseEmpty(context.files);
-    context.log(`checking the module with ${tool.name} ${tool.version}`);
-    const workspace = await openWorkspace({
-      context,
-      tool,
-      files: context.files,
-      variables: {},
-      record: () => undefined,
-    });
-    await workspace.init();
-    await workspace.validate();
-    await linkTree(join(context.files, PROVIDERS), join(workspace.directory, PROVIDERS));
-    return { kind: "files", directory: workspace.directory };
+    const machineConfig = process.env.TF_CLI_CONFIG_FILE;
+    return buildModule({ context, tool, platforms, providersFrom, machineConfig });
   },
 
   plan: (context) =>

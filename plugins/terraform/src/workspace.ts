@@ -1,11 +1,13 @@
 // One operation's own working directory: a copy of the module, told where its state lies and that
-// providers come from the module's own mirror and from nowhere else. Nothing is downloaded.
+// providers come from the mirrors it is given, in an install the module's own, and from nowhere else.
 
-import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Failure, type OperationContext, type RunResult, z } from "@exclave/plugin-sdk";
+import { Failure, type OperationContext, type RunResult } from "@exclave/plugin-sdk";
+import { keepModules, offerModules, refuseFetchedModules } from "./bundled-modules.ts";
 import { copyModule, PROVIDERS } from "./component-state.ts";
 import type { MadeResource } from "./made-resources.ts";
+import { sourceMirrors } from "./provider-mirrors.ts";
 import type { Tool } from "./tool.ts";
 import {
   describeDiagnostic,
@@ -19,6 +21,8 @@ export interface WorkspaceOptions {
   readonly context: OperationContext<unknown>;
   readonly tool: Tool;
   readonly files: string;
+  /** Where providers are; the module's own mirror unless given. */
+  readonly mirrors?: readonly string[];
   /** Absent for a build, which has no state. */
   readonly stateFile?: string;
   readonly variables: Readonly<Record<string, unknown>>;
@@ -34,6 +38,8 @@ export interface WorkspaceOptions {
 export interface Workspace {
   readonly directory: string;
   init(): Promise<void>;
+  /** Makes modules that the init fetched part of the directory. */
+  bringModules(): Promise<void>;
   validate(): Promise<void>;
   /** Runs a command that speaks `-json`: says what it does while it does it. */
   act(command: Command, args: readonly string[]): Promise<number>;
@@ -54,13 +60,13 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   await rm(base, { recursive: true, force: true });
   await copyModule(files, directory);
 
-  const mirror = join(files, PROVIDERS);
+  // A mirror that is not there would be an error, and no mirror at all would mean the network.
   const emptyMirror = join(base, "no-providers");
   await mkdir(emptyMirror);
-  const hasMirror = await isDirectory(mirror);
+  const given = options.mirrors ?? (await sourceMirrors(files, undefined));
   const cliConfig = await context.writeFile(
     join("terraform", "cli.tfrc"),
-    `provider_installation {\n  filesystem_mirror {\n    path = ${hcl(hasMirror ? mirror : emptyMirror)}\n  }\n}\n`,
+    installation([...given, emptyMirror]),
   );
   // In a file, not in arguments: values hold secrets and a process list is no place for them.
   const variableFile = await context.writeFile(
@@ -78,10 +84,12 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     TF_IN_AUTOMATION: "1",
     TF_INPUT: "0",
   };
+  await offerModules(directory, environment.TF_DATA_DIR);
 
   return {
     directory,
     init,
+    bringModules,
     validate,
     act,
     take,
@@ -111,7 +119,12 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     ]);
     record(stdout + stderr);
     if (exitCode !== 0) throw initFailure(stderr || stdout);
-    await refuseForeignModules(environment.TF_DATA_DIR);
+    if (stateFile !== undefined) await refuseFetchedModules(environment.TF_DATA_DIR);
+  }
+
+  async function bringModules(): Promise<void> {
+    const brought = await keepModules(environment.TF_DATA_DIR, directory);
+    for (const key of brought) context.log(`the module ${key} is brought along`);
   }
 
   async function validate(): Promise<void> {
@@ -175,9 +188,14 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 export function initFailure(text: string): Failure {
   const said = unwrap(text);
   const missing = /provider ([\w.-]+\/[\w.-]+\/[\w.-]+) was not found/.exec(said)?.[1];
-  const wanted = missing ?? /locked provider ([\w.-]+\/[\w.-]+\/[\w.-]+)/.exec(said)?.[1];
+  const [, locked] = /locked provider ([\w.-]+\/[\w.-]+\/[\w.-]+ \S+)/.exec(said) ?? [];
+  if (locked !== undefined && /does not match configured version constraint/.test(said)) {
+    const message = `the lock file names ${locked}, which the module's own constraints do not allow`;
+    return new Failure("invalid", message, { cause: said });
+  }
+  const wanted = missing ?? locked;
   if (wanted !== undefined) {
-    const message = `the provider ${wanted} does not come with the module; put it under ${PROVIDERS}`;
+    const message = `the provider ${wanted} does not come with the module; put it under ${PROVIDERS}, or name it in the lock file and have it in a mirror of the builder`;
     return new Failure("invalid", message, { cause: said });
   }
   return new Failure("invalid", `the module cannot be initialised: ${said}`);
@@ -199,28 +217,9 @@ export function actFailure(tool: Tool, command: Command, errors: readonly string
   return new Failure("tool", `${tool.name} ${command} failed: ${all || "it did not say why"}`);
 }
 
-const ModuleList = z.object({
-  Modules: z.array(z.object({ Key: z.string(), Source: z.string(), Dir: z.string() })),
-});
-
-/** A module from elsewhere works here and not in an install, which fetches nothing. */
-async function refuseForeignModules(dataDirectory: string): Promise<void> {
-  const file = join(dataDirectory, "modules", "modules.json");
-  const text = await readFile(file, "utf8").catch(() => undefined);
-  if (text === undefined) return;
-  const { Modules } = ModuleList.parse(JSON.parse(text));
-  const foreign = Modules.find(({ Source }) => Source !== "" && !/^\.\.?\//.test(Source));
-  if (foreign) {
-    const message = `the module ${foreign.Key} comes from ${foreign.Source}; copy it into the source and refer to it by a relative path`;
-    throw new Failure("invalid", message);
-  }
-}
-
-async function isDirectory(path: string): Promise<boolean> {
-  return stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
+function installation(mirrors: readonly string[]): string {
+  const blocks = mirrors.map((path) => `  filesystem_mirror {\n    path = ${hcl(path)}\n  }\n`);
+  return `provider_installation {\n${blocks.join("")}}\n`;
 }
 
 /** A quoted string in the tool's own language. */

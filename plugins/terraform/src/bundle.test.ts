@@ -1,0 +1,223 @@
+// What a build brings along: the providers its lock file names, checked, and modules from elsewhere.
+
+import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, type TestContext as NodeTest, test } from "node:test";
+import { Failure, type ModuleBuild } from "@exclave/plugin-sdk";
+import type { TestContextOptions } from "@exclave/plugin-sdk/testing";
+import { ownPlatform } from "./bundle-providers.ts";
+import { parseLockFile } from "./lock-file.ts";
+import {
+  type ModuleUnderTest,
+  moduleUnderTest,
+  NO_TOOL,
+  TOOLS,
+} from "./testing/module-under-test.ts";
+import {
+  ADDRESS,
+  layOut,
+  lockFor,
+  PROGRAM,
+  readText,
+  sampleProvider,
+  VERSION,
+} from "./testing/sample-provider.ts";
+
+const MAIN = { "main.tf": 'output "o" { value = 1 }\n' };
+const OWN = ownPlatform();
+const OTHER = OWN === "linux_arm64" ? "linux_amd64" : "linux_arm64";
+const WRONG = `h1:${"A".repeat(43)}=`;
+
+async function directory(t: NodeTest): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), "exclave-bundle-"));
+  t.after(() => rm(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** Writes a module that locks the sample provider, which lies in the module's own mirror. */
+async function locking(t: NodeTest, hashes?: (own: string) => readonly string[]) {
+  const module = await moduleUnderTest(t);
+  await module.write(MAIN);
+  const files = join(module.directory, "files");
+  const { hash } = await sampleProvider(join(files, ".exclave/providers"));
+  await writeFile(join(files, ".terraform.lock.hcl"), lockFor(hashes?.(hash) ?? [hash]));
+  return { module, files, hash };
+}
+
+async function build(module: ModuleUnderTest, options?: TestContextOptions): Promise<ModuleBuild> {
+  const { build: made } = await module.run("build", options);
+  assert.ok(made?.kind === "module");
+  return made;
+}
+
+function invalid(message: RegExp): (reason: unknown) => boolean {
+  return (reason) => {
+    assert.ok(reason instanceof Failure, String(reason));
+    assert.equal(reason.code, "invalid");
+    assert.match(reason.message, message);
+    return true;
+  };
+}
+
+describe("the providers of a build", { skip: NO_TOOL }, () => {
+  test("are those the lock file names, and no part of the module itself", async (t) => {
+    const { module, files } = await locking(t);
+
+    const made = await build(module);
+
+    const path = join(files, ".exclave/providers", ADDRESS, VERSION, OWN);
+    assert.deepEqual(made.providers, [{ address: ADDRESS, version: VERSION, platform: OWN, path }]);
+    const names = await readdir(made.directory, { recursive: true });
+    assert.ok(!names.some((name) => name.includes(PROGRAM)), names.join());
+  });
+
+  test("that are missing fail the build by name", async (t) => {
+    const { module, files } = await locking(t);
+    const address = "registry.terraform.io/acme/absent";
+    await writeFile(join(files, ".terraform.lock.hcl"), lockFor([WRONG], address));
+
+    await assert.rejects(
+      module.run("build"),
+      invalid(new RegExp(`provider ${address} ${VERSION} for ${OWN}.*cannot be had`)),
+    );
+  });
+
+  test("that are not what the lock file pins fail the build by name", async (t) => {
+    const { module } = await locking(t, () => [WRONG]);
+
+    await assert.rejects(
+      module.run("build"),
+      invalid(
+        new RegExp(`provider ${ADDRESS} ${VERSION} for ${OWN} has a hash .* not list \\(h1:`),
+      ),
+    );
+  });
+
+  test("that lack a platform fail the build with the platform's name", async (t) => {
+    const { module } = await locking(t);
+
+    await assert.rejects(
+      module.run("build", { config: { platforms: [OWN, OTHER] } }),
+      invalid(new RegExp(`for ${OTHER}.*cannot be had`)),
+    );
+  });
+
+  test("are brought for every platform asked for, and each has its hash in the lock file", async (t) => {
+    const { module, files, hash } = await locking(t);
+    const other = await sampleProvider(join(files, ".exclave/providers"), OTHER);
+    await writeFile(join(files, ".terraform.lock.hcl"), lockFor([hash, other.hash]));
+
+    const both = await build(module, { config: { platforms: [OWN, OTHER] } });
+    assert.deepEqual(
+      both.providers?.map(({ platform }) => platform).toSorted(),
+      [OTHER, OWN].toSorted(),
+    );
+
+    const one = await build(module, { config: { platforms: [OTHER] } });
+    assert.deepEqual(
+      one.providers?.map(({ platform }) => platform),
+      [OTHER],
+    );
+  });
+
+  test("can lie elsewhere in the source, which is then no part of the module", async (t) => {
+    const module = await moduleUnderTest(t);
+    await module.write(MAIN);
+    const files = join(module.directory, "files");
+    const { hash } = await sampleProvider(join(files, "vendor/providers"));
+    await writeFile(join(files, ".terraform.lock.hcl"), lockFor([hash]));
+
+    const made = await build(module, { config: { providersFrom: "vendor/providers" } });
+
+    assert.equal(made.providers?.length, 1);
+    const names = await readdir(made.directory, { recursive: true });
+    assert.ok(!names.includes("vendor/providers"), names.join());
+    await assert.rejects(
+      module.run("build", { config: { providersFrom: "elsewhere" } }),
+      invalid(/providersFrom: there is no directory elsewhere/),
+    );
+  });
+
+  test("come from the machine's mirrors too, where the lock file pins them", async (t) => {
+    const module = await moduleUnderTest(t);
+    await module.write(MAIN);
+    const place = await directory(t);
+    const { hash } = await sampleProvider(join(place, "mirror"));
+    const config = `provider_installation {\n  filesystem_mirror {\n    path = "${place}/mirror"\n  }\n}\n`;
+    await writeFile(join(place, "rc"), config);
+    const before = process.env.TF_CLI_CONFIG_FILE;
+    process.env.TF_CLI_CONFIG_FILE = join(place, "rc");
+    t.after(() => {
+      if (before === undefined) delete process.env.TF_CLI_CONFIG_FILE;
+      else process.env.TF_CLI_CONFIG_FILE = before;
+    });
+
+    assert.deepEqual((await build(module)).providers, []);
+    await writeFile(join(module.directory, "files", ".terraform.lock.hcl"), lockFor([hash]));
+    assert.equal((await build(module)).providers?.length, 1);
+  });
+
+  const noZip = spawnSync("zip", ["-v"]).status !== 0 && "zip is not installed";
+  test("can be archives that are pinned by the archive's own hash", { skip: noZip }, async (t) => {
+    const { module, files, hash } = await locking(t);
+    const mirror = join(files, ".exclave/providers", ADDRESS);
+    const archive = join(mirror, `terraform-provider-thing_${VERSION}_${OWN}.zip`);
+    execFileSync("zip", ["-q", archive, PROGRAM], { cwd: join(mirror, VERSION, OWN) });
+    const zh = `zh:${createHash("sha256")
+      .update(await readFile(archive))
+      .digest("hex")}`;
+    await writeFile(join(files, ".terraform.lock.hcl"), lockFor([zh]));
+
+    const made = await build(module);
+
+    assert.equal(made.providers?.[0]?.path, archive);
+    // Jobs have it unpacked, and the tool knows unpacked files by the other kind of hash.
+    const lock = parseLockFile(await readText(made.directory, ".terraform.lock.hcl"));
+    assert.deepEqual(lock[0]?.hashes.toSorted(), [hash, zh]);
+
+    await writeFile(archive, "changed");
+    await assert.rejects(module.run("build"), invalid(/cannot be read/));
+  });
+});
+
+const noGit = spawnSync("git", ["--version"]).status !== 0 && "git is not installed";
+for (const tool of TOOLS) {
+  test(`with ${tool}, a module from a repository is brought along and needed no more`, {
+    skip: noGit,
+  }, async (t) => {
+    const module = await moduleUnderTest(t, tool);
+    const repository = join(await directory(t), "repository");
+    await mkdir(join(repository, "network/inner"), { recursive: true });
+    await writeFile(
+      join(repository, "network/main.tf"),
+      'module "inner" {\n  source = "./inner"\n}\noutput "name" {\n  value = module.inner.name\n}\n',
+    );
+    await writeFile(
+      join(repository, "network/inner/main.tf"),
+      'output "name" {\n  value = "fetched"\n}\n',
+    );
+    const git = (...args: string[]) => execFileSync("git", ["-C", repository, ...args]);
+    git("init", "-q");
+    git("add", ".");
+    git("-c", "user.name=a", "-c", "user.email=a@example.invalid", "commit", "-qm", "one");
+    const source = `module "net" {\n  source = "git::file://${repository}//network"\n}\noutput "name" {\n  value = module.net.name\n}\n`;
+    await module.write({ "main.tf": source });
+
+    const made = await build(module);
+    const artifact = await layOut(made, join(module.directory, "artifact"));
+    const names = await readdir(artifact, { recursive: true });
+    assert.ok(!names.some((name) => name.split("/").includes(".git")), names.join());
+    await rename(repository, `${repository}.gone`);
+
+    const { outputs } = await module.deploy({ files: artifact });
+    assert.deepEqual(outputs, { name: "fetched" });
+    assert.equal((await module.run("status")).status?.health, "healthy");
+
+    const refused = module.run("plan");
+    await assert.rejects(refused, Failure, "the source itself still names the repository");
+  });
+}
