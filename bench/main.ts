@@ -1,0 +1,34 @@
+// `npm run bench -- NAME…` prints one line of JSON per figure; `all` runs every one there is.
+
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { COPY_BENCHES } from "./copy.ts";
+import { type Bench, printFigure, say } from "./figure.ts";
+import { REGISTRY_BENCHES } from "./registry.ts";
+
+const BENCHES: readonly Bench[] = [...COPY_BENCHES, ...REGISTRY_BENCHES];
+
+const wanted = process.argv.slice(2);
+const chosen = wanted.includes("all")
+  ? BENCHES
+  : BENCHES.filter(({ name }) => wanted.some((prefix) => name === prefix));
+const unknown = wanted.filter(
+  (name) => name !== "all" && !BENCHES.some((bench) => bench.name === name),
+);
+if (chosen.length === 0 || unknown.length > 0) {
+  say(`give one or more of: all, ${BENCHES.map(({ name }) => name).join(", ")}`);
+  process.exit(2);
+}
+
+for (const bench of chosen) {
+  // In memory where the system has such a place, so that programs are measured and not a disk.
+  const parent = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
+  const directory = await mkdtemp(join(parent, "exclave-bench-"));
+  try {
+    for await (const figure of bench.run(directory)) printFigure(figure);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
