@@ -1,0 +1,135 @@
+// Takes a bundle into an install's own registry, without the vendor's. All of it is checked first:
+// one that is damaged, or signed by somebody else, leaves nothing behind.
+
+import { type KeyObject, randomUUID } from "node:crypto";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { type Digest, Failure } from "@exclave/core";
+import { copyArtifact } from "../copy.ts";
+import { verifyArtifactSignature } from "../formats/signature.ts";
+import { readLayoutArchive } from "../layout-archive.ts";
+import { createRegistryClient } from "../registry-client.ts";
+import { mintToken, type TokenKey } from "../token.ts";
+import { type CheckedBundle, checkBundle } from "./check-bundle.ts";
+import type { ReleaseIndex } from "./release-index.ts";
+
+export interface LoadBundle {
+  readonly file: string;
+  /** On the install's own disk; what is made in it is gone at the end. */
+  readonly workDirectory: string;
+  readonly registry: InstallRegistry;
+  /** One of these has to have signed the release. */
+  readonly publicKeys: readonly KeyObject[];
+  readonly signal?: AbortSignal | undefined;
+  readonly onStep?: (message: string, done: number, total: number) => void;
+}
+
+export interface InstallRegistry {
+  readonly url: string;
+  readonly issuer: string;
+  readonly service: string;
+  readonly tokenKey: TokenKey;
+}
+
+export interface LoadedBundle {
+  readonly release: ReleaseIndex;
+  readonly signature: Digest;
+  readonly copiedBytes: number;
+  readonly skippedBytes: number;
+}
+
+const WORK = "load-";
+
+export async function loadBundle(options: LoadBundle): Promise<LoadedBundle> {
+  const { file, workDirectory, signal, onStep } = options;
+  await sweep(workDirectory);
+  const directory = await mkdtemp(join(workDirectory, WORK));
+  try {
+    onStep?.("check every digest", 0, 1);
+    await readLayoutArchive(file, directory, signal);
+    const bundle = await checkBundle(directory, signal);
+    const signature = await checkSignature(bundle, options);
+    return { release: bundle.release, signature, ...(await bring(bundle, options)) };
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+/** What a killed load left. */
+async function sweep(workDirectory: string): Promise<void> {
+  const names = await readdir(workDirectory);
+  const left = names.filter((name) => name.startsWith(WORK));
+  for (const name of left) await rm(join(workDirectory, name), { recursive: true, force: true });
+}
+
+async function checkSignature(
+  { store, repository, release }: CheckedBundle,
+  { publicKeys, signal }: LoadBundle,
+): Promise<Digest> {
+  const { digest, app, version } = release;
+  const verdict = await verifyArtifactSignature({ store, repository, digest, publicKeys, signal });
+  if (verdict.kind === "signed") return verdict.signature;
+  const what = `release ${version} of ${app} is not signed by this install's vendor`;
+  throw new Failure("signature", `${what}: ${verdict.because}`);
+}
+
+async function bring(
+  { store, repository, release }: CheckedBundle,
+  { registry, signal, onStep }: LoadBundle,
+): Promise<{ copiedBytes: number; skippedBytes: number }> {
+  const repositories = new Set([
+    ...release.materials.map((material) => material.repository),
+    repository,
+  ]);
+  const to = createRegistryClient({
+    url: registry.url,
+    token: () => pushToken(registry, [...repositories]),
+  });
+  // The release itself last: what is listed in it is there by then.
+  const entries = [...release.materials, { name: "release", repository, digest: release.digest }];
+  const copied: string[] = [];
+  let copiedBytes = 0;
+  let skippedBytes = 0;
+  try {
+    for (const [index, entry] of entries.entries()) {
+      onStep?.(`load ${entry.name}`, index, entries.length);
+      const result = await copyArtifact({
+        from: store,
+        to,
+        source: { repository, digest: entry.digest },
+        target: {
+          repository: entry.repository,
+          ...(entry.digest === release.digest ? { tag: release.id } : {}),
+        },
+        mountFrom: [...copied],
+        referrers: true,
+        signal,
+      });
+      copiedBytes += result.copiedBytes;
+      skippedBytes += result.skippedBytes;
+      if (!copied.includes(entry.repository)) copied.push(entry.repository);
+    }
+  } finally {
+    to.close();
+  }
+  return { copiedBytes, skippedBytes };
+}
+
+const TOKEN_TTL_MS = 300_000;
+
+function pushToken(registry: InstallRegistry, repositories: readonly string[]): Promise<string> {
+  return mintToken({
+    privateKey: registry.tokenKey,
+    issuer: registry.issuer,
+    audience: registry.service,
+    subject: "exclave install load",
+    access: repositories.map((name) => ({
+      type: "repository" as const,
+      name,
+      actions: ["pull", "push"] as const,
+    })),
+    ttlMs: TOKEN_TTL_MS,
+    now: Date.now(),
+    jti: randomUUID(),
+  });
+}

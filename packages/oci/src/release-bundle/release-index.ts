@@ -1,0 +1,62 @@
+// A release as it lies in a registry: an index that names every artifact, plugin and the runner, and
+// says of each where in a registry it belongs.
+
+import { type Digest, Failure } from "@exclave/core";
+import { z } from "zod";
+import type { StoredManifest } from "../content-store.ts";
+import { parseManifest, RepositoryName } from "../descriptor.ts";
+import { RELEASE_TYPE } from "../formats/media-types.ts";
+
+export interface ReleaseIndex {
+  readonly app: string;
+  readonly version: string;
+  readonly id: string;
+  readonly digest: Digest;
+  readonly materials: readonly ReleaseMaterial[];
+}
+
+export interface ReleaseMaterial {
+  readonly name: string;
+  readonly repository: string;
+  readonly digest: Digest;
+}
+
+const About = z.object({
+  "org.opencontainers.image.title": z.string(),
+  "org.opencontainers.image.version": z.string(),
+  "dev.exclave.release": z.string(),
+});
+
+const Place = z.object({
+  "dev.exclave.material": z.string(),
+  "dev.exclave.repository": RepositoryName,
+});
+
+export function readReleaseIndex({ bytes, mediaType, digest }: StoredManifest): ReleaseIndex {
+  const parsed = parseManifest(bytes, mediaType);
+  if (parsed.kind !== "index" || parsed.index.artifactType !== RELEASE_TYPE) {
+    throw new Failure("invalid", `${digest} is not a release`);
+  }
+  const about = About.safeParse(parsed.index.annotations);
+  if (!about.success) throw new Failure("invalid", `release ${digest} does not say what it is`);
+  return {
+    app: about.data["org.opencontainers.image.title"],
+    version: about.data["org.opencontainers.image.version"],
+    id: about.data["dev.exclave.release"],
+    digest,
+    materials: parsed.index.manifests.map((entry) => {
+      const place = Place.safeParse(entry.annotations);
+      if (!place.success) {
+        throw new Failure(
+          "invalid",
+          `release ${digest} does not say where ${entry.digest} belongs; release the app again`,
+        );
+      }
+      return {
+        name: place.data["dev.exclave.material"],
+        repository: place.data["dev.exclave.repository"],
+        digest: entry.digest,
+      };
+    }),
+  };
+}
