@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { type ModuleBuild, type OperationContext, z } from "@exclave/plugin-sdk";
 import { bundleProviders, ownPlatform } from "./bundle-providers.ts";
 import { LOCK_FILE, type LockedProvider, readLockFile, renderLockFile } from "./lock-file.ts";
-import { insideSource, machineMirrors, sourceMirrors } from "./provider-mirrors.ts";
+import { insideSource, readMachine, sourceMirrors } from "./provider-mirrors.ts";
 import type { Tool } from "./tool.ts";
 import { openWorkspace } from "./workspace.ts";
 
@@ -17,6 +17,8 @@ export interface BuildModule {
   readonly tool: Tool;
   readonly platforms: readonly string[] | undefined;
   readonly providersFrom: string | undefined;
+  /** Whether what no mirror has is fetched from its registry. */
+  readonly fetchProviders: boolean;
   /** The tool's own configuration file on this machine, which may name mirrors. */
   readonly machineConfig: string | undefined;
 }
@@ -30,10 +32,18 @@ export async function buildModule(options: BuildModule): Promise<ModuleBuild> {
   const platforms = [...new Set([...wanted, own])].toSorted();
   const inSource = await sourceMirrors(files, providersFrom);
   const bundle = (locked: readonly LockedProvider[], mirrors: readonly string[]) =>
-    bundleProviders({ context, tool, locked, mirrors, platforms });
+    bundleProviders({
+      context,
+      tool,
+      locked,
+      mirrors,
+      platforms,
+      ...(options.fetchProviders && { registries: { configFile: machine.configFile } }),
+    });
 
+  const machine = await readMachine(options.machineConfig);
   const given = await readLockFile(files);
-  const everywhere = [...inSource, ...(await machineMirrors(options.machineConfig))];
+  const everywhere = [...inSource, ...machine.mirrors];
   const pinned = given && (await bundle(given, everywhere));
 
   context.log(`checking the module with ${tool.name} ${tool.version}`);

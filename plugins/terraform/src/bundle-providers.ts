@@ -17,6 +17,8 @@ export interface BundleOptions {
   readonly locked: readonly LockedProvider[];
   readonly mirrors: readonly string[];
   readonly platforms: readonly string[];
+  /** Whether what no mirror has is fetched from its registry, and the tool's configuration for that. */
+  readonly registries?: { readonly configFile: string | undefined };
 }
 
 export interface ProviderBundle {
@@ -36,7 +38,9 @@ export async function bundleProviders(options: BundleOptions): Promise<ProviderB
   const providers: ProviderBuild[] = [];
   for (const { address, version } of locked) {
     for (const platform of platforms) {
-      const path = await findPackage(mirrors, { address, version }, platform);
+      const path =
+        (await findPackage(mirrors, { address, version }, platform)) ??
+        (await fetchPackage(options, { address, version }, platform));
       if (path === undefined) throw missing(address, version, platform, mirrors);
       const place = path.endsWith(".zip") ? basename(path) : join(version, platform);
       await mkdir(dirname(join(mirror, address, place)), { recursive: true });
@@ -93,14 +97,7 @@ async function packageHashes(
   platform: string,
 ): Promise<Map<string, readonly string[]>> {
   const directory = join(context.workDirectory, "terraform-lock", platform);
-  await rm(directory, { recursive: true, force: true });
-  await mkdir(directory, { recursive: true });
-  const required = locked.map(({ address: source, version }, index) => [
-    `p${index}`,
-    { source, version },
-  ]);
-  const module = { terraform: { required_providers: Object.fromEntries(required) } };
-  await writeFile(join(directory, "main.tf.json"), JSON.stringify(module));
+  await requireProviders(directory, locked);
   const args = ["providers", "lock", "-no-color", `-fs-mirror=${mirror}`, `-platform=${platform}`];
   const { exitCode, stdout, stderr } = await context.run(tool.name, args, {
     cwd: directory,
@@ -113,6 +110,50 @@ async function packageHashes(
   }
   const found = (await readLockFile(directory)) ?? [];
   return new Map(found.map(({ address, hashes }) => [address, hashes]));
+}
+
+/** Has the tool fetch a package's archive from where the provider's address points. */
+async function fetchPackage(
+  { context, tool, registries }: BundleOptions,
+  provider: Wanted,
+  platform: string,
+): Promise<string | undefined> {
+  if (!registries) return undefined;
+  const { address, version } = provider;
+  context.log(`fetching the provider ${address} ${version} for ${platform}`);
+  const directory = join(context.workDirectory, "terraform-fetch");
+  await requireProviders(directory, [provider]);
+  const fetched = join(context.workDirectory, "terraform-fetched");
+  await mkdir(fetched, { recursive: true });
+  const args = ["providers", "mirror", "-no-color", `-platform=${platform}`, fetched];
+  const { exitCode, stdout, stderr } = await context.run(tool.name, args, {
+    cwd: directory,
+    environment: {
+      CHECKPOINT_DISABLE: "1",
+      TF_CLI_CONFIG_FILE: registries.configFile ?? "/dev/null",
+    },
+    allowExitCodes: [0, 1],
+    echo: false,
+  });
+  if (exitCode !== 0) {
+    const message = `the provider ${address} ${version} for ${platform} cannot be fetched: ${unwrap(stderr || stdout)}`;
+    throw new Failure("tool", message);
+  }
+  return findPackage([fetched], provider, platform);
+}
+
+type Wanted = Pick<LockedProvider, "address" | "version">;
+
+/** A module that needs exactly these and does nothing. */
+async function requireProviders(directory: string, providers: readonly Wanted[]): Promise<void> {
+  await rm(directory, { recursive: true, force: true });
+  await mkdir(directory, { recursive: true });
+  const required = providers.map(({ address: source, version }, index) => [
+    `p${index}`,
+    { source, version },
+  ]);
+  const module = { terraform: { required_providers: Object.fromEntries(required) } };
+  await writeFile(join(directory, "main.tf.json"), JSON.stringify(module));
 }
 
 function missing(

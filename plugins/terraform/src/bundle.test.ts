@@ -17,6 +17,7 @@ import {
   NO_TOOL,
   TOOLS,
 } from "./testing/module-under-test.ts";
+import { HOST, startProviderRegistry } from "./testing/provider-registry.ts";
 import {
   ADDRESS,
   layOut,
@@ -52,6 +53,15 @@ async function build(module: ModuleUnderTest, options?: TestContextOptions): Pro
   const { build: made } = await module.run("build", options);
   assert.ok(made?.kind === "module");
   return made;
+}
+
+function useMachineConfig(t: NodeTest, file: string): void {
+  const before = process.env.TF_CLI_CONFIG_FILE;
+  process.env.TF_CLI_CONFIG_FILE = file;
+  t.after(() => {
+    if (before === undefined) delete process.env.TF_CLI_CONFIG_FILE;
+    else process.env.TF_CLI_CONFIG_FILE = before;
+  });
 }
 
 function invalid(message: RegExp): (reason: unknown) => boolean {
@@ -149,12 +159,7 @@ describe("the providers of a build", { skip: NO_TOOL }, () => {
     const { hash } = await sampleProvider(join(place, "mirror"));
     const config = `provider_installation {\n  filesystem_mirror {\n    path = "${place}/mirror"\n  }\n}\n`;
     await writeFile(join(place, "rc"), config);
-    const before = process.env.TF_CLI_CONFIG_FILE;
-    process.env.TF_CLI_CONFIG_FILE = join(place, "rc");
-    t.after(() => {
-      if (before === undefined) delete process.env.TF_CLI_CONFIG_FILE;
-      else process.env.TF_CLI_CONFIG_FILE = before;
-    });
+    useMachineConfig(t, join(place, "rc"));
 
     assert.deepEqual((await build(module)).providers, []);
     await writeFile(join(module.directory, "files", ".terraform.lock.hcl"), lockFor([hash]));
@@ -183,6 +188,39 @@ describe("the providers of a build", { skip: NO_TOOL }, () => {
     await assert.rejects(module.run("build"), invalid(/cannot be read/));
   });
 });
+
+const noRegistry =
+  ["gpg", "zip"].find((program) => spawnSync(program, ["--version"]).error !== undefined) ?? false;
+for (const tool of TOOLS) {
+  test(`with ${tool}, what no mirror has is fetched from its registry when the component asks for it`, {
+    skip: noRegistry && `${noRegistry} is not installed`,
+  }, async (t) => {
+    const module = await moduleUnderTest(t, tool);
+    const { address, configFile, hash, requests } = await startProviderRegistry(
+      t,
+      await directory(t),
+    );
+    await module.write({ ...MAIN, ".terraform.lock.hcl": lockFor([hash], address) });
+    useMachineConfig(t, configFile);
+
+    await assert.rejects(module.run("build"), invalid(/cannot be had/));
+    assert.deepEqual(requests, [], "nobody is asked unless told to");
+
+    const { providers } = await build(module, { config: { fetchProviders: true } });
+    assert.equal(providers?.[0]?.address, address);
+    assert.match(providers?.[0]?.path ?? "", /\.zip$/);
+
+    const wrong = lockFor([`zh:${"0".repeat(64)}`], address);
+    await module.write({ ...MAIN, ".terraform.lock.hcl": wrong });
+    const refused = module.run("build", { config: { fetchProviders: true } });
+    await assert.rejects(refused, invalid(/has a hash that the lock file does not list/));
+
+    const absent = lockFor([hash], `${HOST}/acme/absent`);
+    await module.write({ ...MAIN, ".terraform.lock.hcl": absent });
+    const failed = module.run("build", { config: { fetchProviders: true } });
+    await assert.rejects(failed, /acme\/absent 1\.2\.3 for .* cannot be fetched/);
+  });
+}
 
 const noGit = spawnSync("git", ["--version"]).status !== 0 && "git is not installed";
 for (const tool of TOOLS) {

@@ -48,6 +48,12 @@ const Config = z.strictObject({
     .string()
     .optional()
     .describe("A directory in the source with providers, laid out as a filesystem mirror."),
+  fetchProviders: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Whether the build fetches locked providers that no mirror has from their registries.",
+    ),
 });
 type Context = OperationContext<z.infer<typeof Config>>;
 
@@ -63,7 +69,7 @@ export const plugin = definePlugin({
   description: "A Terraform module, applied by OpenTofu or Terraform inside the install",
   config: Config,
   outputs: "open",
-  buildKeys: ["tool", "platforms", "providersFrom"],
+  buildKeys: ["tool", "platforms", "providersFrom", "fetchProviders"],
   source: "required",
   tools: [...ToolName.options],
   // What was applied is kept beside the state, with its providers.
@@ -72,11 +78,18 @@ export const plugin = definePlugin({
   effects: { apply: "fenced", destroy: "fenced" },
 
   async build(context) {
-    const { tool: wish, platforms, providersFrom } = context.config;
+    const { tool: wish, platforms, providersFrom, fetchProviders } = context.config;
     const tool = await findTool(context, wish, undefined);
     await refuseEmpty(context.files);
     const machineConfig = process.env.TF_CLI_CONFIG_FILE;
-    return buildModule({ context, tool, platforms, providersFrom, machineConfig });
+    return buildModule({
+      context,
+      tool,
+      platforms,
+      providersFrom,
+      fetchProviders,
+      machineConfig,
+    });
   },
 
   plan: (context) =>

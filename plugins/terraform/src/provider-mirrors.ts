@@ -33,17 +33,26 @@ export function insideSource(providersFrom: string): string {
   return path;
 }
 
-/** What Terraform and OpenTofu themselves would look through on this machine. */
-export async function machineMirrors(cliConfigFile: string | undefined): Promise<string[]> {
+export interface Machine {
+  /** What Terraform and OpenTofu themselves would look through on this machine. */
+  readonly mirrors: readonly string[];
+  /** The tool's own configuration file, where there is one. */
+  readonly configFile: string | undefined;
+}
+
+export async function readMachine(givenFile: string | undefined): Promise<Machine> {
   const home = homeDirectory();
   const configFiles = [
-    cliConfigFile,
+    ...(givenFile === undefined ? [] : [givenFile]),
     ...(home === undefined ? [] : [join(home, ".terraformrc"), join(home, ".tofurc")]),
   ];
   const configured: string[] = [];
+  let configFile: string | undefined;
   for (const file of configFiles) {
-    if (file === undefined) continue;
-    configured.push(...configuredMirrors(await readFile(file, "utf8").catch(() => "")));
+    const text = await readFile(file, "utf8").catch(() => undefined);
+    if (text === undefined) continue;
+    configFile ??= file;
+    configured.push(...configuredMirrors(text));
   }
   const shared = ["/usr/local/share", "/usr/share"];
   const implied = [
@@ -56,7 +65,7 @@ export async function machineMirrors(cliConfigFile: string | undefined): Promise
       ],
     ),
   ];
-  return onlyDirectories([...configured, ...implied]);
+  return { mirrors: await onlyDirectories([...configured, ...implied]), configFile };
 }
 
 /** The `filesystem_mirror` blocks of the tool's own configuration file. */
