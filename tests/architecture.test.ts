@@ -33,7 +33,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
 
 /** Programs a package starts and never imports; it ships with them, so it declares them. */
 const STARTS: Readonly<Record<string, readonly string[]>> = {
-  exclave: ["@exclave/server", "@exclave/agent"],
+  exclave: ["@exclave/server", "@exclave/agent", "@exclave/oci"],
 };
 
 /** Third-party packages a customer's reviewer would have to read. Adding one is a decision. */

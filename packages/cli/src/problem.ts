@@ -114,11 +114,11 @@ function hintFor({ code, message }: Failure): string | undefined {
   }
 }
 
-/** Where to look for what there is; releases are seen through their channels. */
+/** Where to look for what there is. */
 function listHint(message: string): string | undefined {
   const noun = /\bno (install|job|agent|token|channel|release)\b/.exec(message)?.[1];
   if (noun === undefined) return undefined;
-  return `\`exclave ${noun === "release" ? "channel" : noun} list\` shows what there is`;
+  return `\`exclave ${noun} list\` shows what there is`;
 }
 
 export function isAbort(reason: unknown): boolean {

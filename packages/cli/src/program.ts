@@ -13,6 +13,8 @@ import { addInitCommand } from "./commands/init.ts";
 import { addInstallCommands } from "./commands/install.ts";
 import { addJobCommands } from "./commands/job.ts";
 import { addLogsCommand } from "./commands/logs.ts";
+import { addOciCommands } from "./commands/oci.ts";
+import { addRegistryCommands } from "./commands/registry.ts";
 import { addReleaseCommand } from "./commands/release.ts";
 import { addTokenCommands } from "./commands/token.ts";
 import { addUpCommand } from "./commands/up.ts";
@@ -55,6 +57,8 @@ export function createProgram(world: World): Command {
   addExecCommand(program, world);
   addAgentCommands(program, world);
   addAuditCommands(program, world);
+  addRegistryCommands(program, world);
+  addOciCommands(program, world);
   addTokenCommands(program, world);
   addContextCommands(program, world);
   addCompletionCommand(program, world);

@@ -43,6 +43,10 @@ Fields are added, never renamed. Times are milliseconds since 1970.
   \`createdAt\`, \`startedAt\`, \`endedAt\`, \`failure\` (\`code\`, \`message\`), \`exitCode\`, …; \`job show\` is one of them.
 - \`release -o json\`: \`id\`, \`app\`, \`version\`, \`state\` (\`building | ready | failed\`), \`digest\`, \`signed\`, \`channel\`,
   \`components[]\` (\`name\`, \`type\`, \`artifact\`, \`reused\`, \`job\`).
+  \`release list\` is an array of them, \`release show\` one.
+- \`release bundle -o json\`: \`release\` (\`app\`, \`version\`, \`id\`, \`digest\`, \`materials[]\` with \`name\`, \`repository\`, \`digest\`),
+  \`file\`, \`sizeBytes\`, \`sha256\`; \`install load -o json\`: \`install\`, \`release\`, \`signature\`, \`copiedBytes\`, \`skippedBytes\`.
+- \`registry serve -o json\`: \`url\`.
 - \`check -o json\`: \`ok\`, \`file\`, \`app\`, \`components\`, \`withPlugins\`, \`problems[]\` (\`file\`, \`line\`, \`column\`, \`message\`, \`hint\`).
 - \`audit verify -o json\`: \`ok\`, and \`size\` and \`head\`, or \`seq\` and \`because\` of the first row that is broken.
 - every \`list\` is an array, whole: pages are fetched for you. \`job list\` and \`audit list\` are cut to the newest \`--limit\`.`;

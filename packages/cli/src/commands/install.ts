@@ -7,6 +7,7 @@ import { addInstallDeploy } from "./install-deploy.ts";
 import { addInstallDestroy } from "./install-destroy.ts";
 import { addInstallForget } from "./install-forget.ts";
 import { addInstallList } from "./install-list.ts";
+import { addInstallLoad } from "./install-load.ts";
 import { addInstallShow } from "./install-show.ts";
 
 export function addInstallCommands(program: Command, world: World): void {
@@ -19,6 +20,7 @@ export function addInstallCommands(program: Command, world: World): void {
   addInstallList(install, world);
   addInstallShow(install, world);
   addInstallDeploy(install, world);
+  addInstallLoad(install, world);
   addInstallDestroy(install, world);
   addInstallForget(install, world);
 }

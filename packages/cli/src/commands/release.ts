@@ -12,16 +12,18 @@ import { ChannelName, type Digest } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
 import { durationOption } from "../arguments.ts";
-import { type Cli, handler, toneOf, type World } from "../cli.ts";
+import { type Cli, handler, type World } from "../cli.ts";
 import { knownPlugins } from "../known-plugins.ts";
-import { pairs, shortDigest, table, time } from "../output.ts";
 import { listAll } from "../pages.ts";
 import { checked, placeText } from "../problem.ts";
 import { type AppSource, readApp, sourcesOf } from "../read-app.ts";
 import { judgeRelease } from "../release-progress.ts";
+import { printRelease } from "../release-text.ts";
 import { packSource } from "../source-archive.ts";
 import { waitFor } from "../wait.ts";
 import { refuseProblems } from "./check.ts";
+import { addReleaseBundle } from "./release-bundle.ts";
+import { addReleaseList, addReleaseShow } from "./release-show.ts";
 
 const Options = z.object({
   channel: z.string().optional(),
@@ -32,7 +34,7 @@ const Options = z.object({
 });
 
 export function addReleaseCommand(program: Command, world: World): void {
-  program
+  const release = program
     .command("release")
     .alias("releases")
     .description("build what changed and write a signed release")
@@ -53,6 +55,10 @@ export function addReleaseCommand(program: Command, world: World): void {
         printRelease(cli, ended);
       }),
     );
+
+  addReleaseList(release, world);
+  addReleaseShow(release, world);
+  addReleaseBundle(release, world);
 }
 
 export interface ReleaseWish {
@@ -127,34 +133,4 @@ export async function waitForRelease(
     timeoutMs,
   });
   return release;
-}
-
-function printRelease(cli: Cli, release: ReleaseView): void {
-  cli.print({
-    value: release,
-    text: () =>
-      `${pairs([
-        ["release", release.id],
-        ["app", release.app],
-        ["version", release.version],
-        ["state", cli.paint(toneOf(release.state), release.state)],
-        ["channel", release.channel],
-        ["digest", release.digest],
-        ["because", release.because],
-        ["created", time(release.createdAt)],
-      ])}\n\n${table(
-        release.components,
-        [
-          { header: "COMPONENT", cell: ({ name }) => name },
-          { header: "TYPE", cell: ({ type }) => type },
-          {
-            header: "BUILD",
-            cell: ({ reused, artifact }) => (artifact === null ? "-" : reused ? "reused" : "built"),
-          },
-          { header: "ARTIFACT", cell: ({ artifact }) => shortDigest(artifact) },
-        ],
-        "it has no components",
-      )}`,
-    names: () => [release.id],
-  });
 }

@@ -25,6 +25,8 @@ export interface RunOptions {
   readonly stdin?: string;
   readonly isTTY?: boolean;
   readonly signal?: AbortSignal;
+  /** Told of what is printed while the command still runs. */
+  readonly onStdout?: (text: string) => void;
 }
 
 export async function createBench(t: TestContext, double?: ApiDouble): Promise<Bench> {
@@ -41,7 +43,9 @@ export async function createBench(t: TestContext, double?: ApiDouble): Promise<B
       columns: 120,
       rows: 40,
       write: (text: string | Uint8Array) => {
-        output[name] += typeof text === "string" ? text : Buffer.from(text).toString("utf8");
+        const written = typeof text === "string" ? text : Buffer.from(text).toString("utf8");
+        output[name] += written;
+        if (name === "stdout") options.onStdout?.(written);
       },
     });
     const exitCode = await runCli(argv, {

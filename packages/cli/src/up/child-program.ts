@@ -7,6 +7,7 @@ import { mkdir, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
+import { asFailure } from "@exclave/core";
 import { endProcess, identify, type ProcessIdentity } from "./processes.ts";
 
 export interface ChildProgramOptions {
@@ -55,24 +56,42 @@ export function createChildProgram(options: ChildProgramOptions): ChildProgram {
     stopping.abort();
     if (identity) await endProcess(identity, how);
     await keeping;
+    // It may have been on its way up again.
+    if (identity) await endProcess(identity, how);
   }
 
   async function keep(first: ChildProcess): Promise<void> {
-    let child = first;
+    let child: ChildProcess | undefined = first;
     let waitMs = BACKOFF_MS.first;
     while (!stopping.signal.aborted) {
-      const startedAt = Date.now();
-      const how = await ended(child);
-      identity = undefined;
-      if (stopping.signal.aborted) break;
-      if (Date.now() - startedAt > GOOD_RUN_MS) waitMs = BACKOFF_MS.first;
-      say(`${name} ended (${how}); starting it again (its log: ${options.logFile})`);
+      if (child) {
+        const startedAt = Date.now();
+        const how = await ended(child);
+        identity = undefined;
+        if (stopping.signal.aborted) break;
+        if (Date.now() - startedAt > GOOD_RUN_MS) waitMs = BACKOFF_MS.first;
+        say(`${name} ended (${how}); starting it again (its log: ${options.logFile})`);
+      }
       await sleep(waitMs, undefined, { signal: stopping.signal }).catch(() => undefined);
       waitMs = Math.min(waitMs * 2, BACKOFF_MS.most);
       if (stopping.signal.aborted) break;
-      child = await launch(options);
-      await remember(child);
+      child = await launchAgain();
     }
+  }
+
+  /** What it needs may be away for a while, such as the server it joins: that is no reason to give up. */
+  async function launchAgain(): Promise<ChildProcess | undefined> {
+    let child: ChildProcess;
+    try {
+      child = await launch(options);
+    } catch (reason) {
+      say(`${name} cannot be started: ${asFailure(reason).message}; trying again`);
+      return undefined;
+    }
+    await remember(child).catch((reason: unknown) => {
+      say(`${name} runs, but cannot be put on record: ${asFailure(reason).message}`);
+    });
+    return child;
   }
 
   async function remember({ pid }: ChildProcess): Promise<void> {

@@ -38,11 +38,15 @@ async function keptPort(kept: number, wished: number | undefined, home: Home): P
 }
 
 async function firstPort(wished: number | undefined): Promise<number> {
-  if (wished === undefined) return (await isFree(USUAL_PORT)) ? USUAL_PORT : freePort();
+  if (wished === undefined) return usualOrFreePort(USUAL_PORT);
   if (await isFree(wished)) return wished;
   throw new CliProblem("conflict", `port ${wished} is taken by another program`, {
     hint: "name another with --port, or leave it out and a free one is found",
   });
+}
+
+export async function usualOrFreePort(usual: number): Promise<number> {
+  return (await isFree(usual)) ? usual : freePort();
 }
 
 async function isFree(port: number): Promise<boolean> {

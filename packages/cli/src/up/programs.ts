@@ -3,6 +3,7 @@
 import { access } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { programOf } from "../package-program.ts";
 import { CliProblem } from "../problem.ts";
 
 export interface Programs {
@@ -26,17 +27,11 @@ export async function findPrograms(
   }
   return {
     node: process.execPath,
-    server: mainOf("@exclave/server"),
-    agent: mainOf("@exclave/agent"),
+    server: programOf("@exclave/server"),
+    agent: programOf("@exclave/agent"),
     images,
     demoApp: join(root, "examples", "crm"),
   };
-}
-
-/** A package's program lies beside its index, as `.ts` in a clone and as `.js` when built. */
-function mainOf(packageName: string): string {
-  const index = fileURLToPath(import.meta.resolve(packageName));
-  return index.replace(/index(\.[a-z]+)$/, "main$1");
 }
 
 async function isThere(path: string): Promise<boolean> {

@@ -7,6 +7,7 @@ import { type AgentView, type Client, createClient, createJoin, listAgents } fro
 import { z } from "zod";
 import type { Cli } from "../cli.ts";
 import { readIfThere, writePrivateFile } from "../files.ts";
+import { plainEnvironment } from "../package-program.ts";
 import { listAll } from "../pages.ts";
 import { CliProblem } from "../problem.ts";
 import { readSettings, withContext, writeSettings } from "../settings.ts";
@@ -15,6 +16,7 @@ import { listLocalInstalls, startInstall, stopInstall } from "./local-installs.t
 import { choosePort } from "./port.ts";
 import { endProcess, identify, programsOf } from "./processes.ts";
 import type { Programs } from "./programs.ts";
+import { waitForTypes } from "./published-types.ts";
 import { takeUpLock, type UpLock } from "./up-lock.ts";
 
 export interface Up {
@@ -36,7 +38,10 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
   const { home, world } = cli;
   const lock = await takeUpLock(home);
   const children: ChildProgram[] = [];
-  const environment = childEnvironment(world.environment, home.directory);
+  const environment = {
+    ...plainEnvironment(world.environment),
+    EXCLAVE_HOME: home.directory,
+  };
   try {
     await endAbandoned(lock, say, world.hurry);
     const port = await choosePort(home, wished);
@@ -55,6 +60,8 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
       }),
     );
     await waitForAgents(client);
+    const { now, signal } = world;
+    await waitForTypes({ client, images: programs.images, say, now, signal });
     return { url, client, stop };
   } catch (reason) {
     await stop();
@@ -211,18 +218,4 @@ function isReadyLine(line: string): boolean {
   } catch {
     return false;
   }
-}
-
-const PASSED_ON =
-  /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|(HTTPS?|NO)_PROXY|https?_proxy|no_proxy|NODE_EXTRA_CA_CERTS|EXCLAVE_LOG_LEVEL)$/;
-
-/** Programs see what they need: no token that happens to be in this shell. */
-function childEnvironment(
-  environment: Readonly<Record<string, string | undefined>>,
-  home: string,
-): Record<string, string> {
-  const passed = Object.entries(environment).filter(
-    (entry): entry is [string, string] => PASSED_ON.test(entry[0]) && entry[1] !== undefined,
-  );
-  return { ...Object.fromEntries(passed), EXCLAVE_HOME: home };
 }

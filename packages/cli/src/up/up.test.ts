@@ -7,6 +7,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
+import { Failure } from "@exclave/core";
 import { readUpRecord } from "../connection.ts";
 import { homeOf } from "../home.ts";
 import { createChildProgram } from "./child-program.ts";
@@ -133,6 +134,41 @@ describe("a child program", () => {
     assert.equal(await isRunning(second), false);
     assert.deepEqual(lines, ["up", "up"]);
     assert.equal(await readFile(join(home.logDirectory, "server.log"), "utf8"), "noise\nnoise\n");
+  });
+
+  test("that cannot be started again because something it needs is away is tried until it can", async (t) => {
+    const home = await temporaryHome(t);
+    const said: string[] = [];
+    const started = { now: Promise.withResolvers<void>() };
+    let starts = 0;
+    const program = createChildProgram({
+      name: "build agent",
+      program: process.execPath,
+      args: async () => {
+        starts++;
+        if (starts === 2) throw new Failure("unavailable", "the server cannot be reached");
+        return ["-e", "console.log('up'); setInterval(() => {}, 1e6)"];
+      },
+      environment: {},
+      logFile: join(home.logDirectory, "build-agent.log"),
+      say: (line) => said.push(line),
+      onLine: () => started.now.resolve(),
+      onChange: async () => undefined,
+    });
+    await program.start();
+    t.after(() => program.stop({ graceMs: 1_000, hurry }));
+    await started.now.promise;
+
+    started.now = Promise.withResolvers();
+    process.kill(program.identity()?.pid ?? 0, "SIGKILL");
+    await started.now.promise;
+
+    assert.equal(starts, 3);
+    assert.match(said[0] ?? "", /^build agent ended \(SIGKILL\)/);
+    assert.equal(
+      said[1],
+      "build agent cannot be started: the server cannot be reached; trying again",
+    );
   });
 
   test("that ignores SIGTERM is killed at once when somebody is in a hurry", async (t) => {

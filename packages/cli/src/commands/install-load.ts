@@ -1,0 +1,79 @@
+import { join, resolve } from "node:path";
+import { InstallName } from "@exclave/core";
+import type { Command } from "commander";
+import { z } from "zod";
+import { BundledRelease, runBundleProgram, sizeText } from "../bundle-program.ts";
+import { type Cli, handler, type World } from "../cli.ts";
+import { pairs } from "../output.ts";
+import { CliProblem, checked } from "../problem.ts";
+
+const Options = z.object({ directory: z.string().optional(), key: z.string().optional() });
+
+const Loaded = z.object({
+  install: z.string(),
+  release: BundledRelease,
+  signature: z.string(),
+  copiedBytes: z.number(),
+  skippedBytes: z.number(),
+});
+
+/** The customer's side of an air gap: it speaks to the install's own registry and to nobody else. */
+export function addInstallLoad(install: Command, world: World): void {
+  install
+    .command("load")
+    .description("take a bundled release into an install's own registry, without the vendor's")
+    .argument(
+      "<install-or-file>",
+      "the install on this machine; the file where --directory says it",
+    )
+    .argument("[file]", "what `exclave release bundle` wrote")
+    .option("--directory <directory>", "the install's home, where it is not one of EXCLAVE_HOME")
+    .option("--key <file>", "the vendor's release key (PEM), instead of the one the agent pinned")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  exclave install load acme crm-3.oci.tar\n  exclave install load crm-3.oci.tar --directory /srv/acme\n",
+    )
+    .action(
+      handler(world, Options, async ({ cli, options }, first: string, second?: string) => {
+        const { file, directory } = decidePlace(cli, options.directory, first, second);
+        const key =
+          options.key === undefined ? [] : ["--key", resolve(world.directory, options.key)];
+        const loaded = await runBundleProgram(cli, {
+          args: ["load", "--file", file, "--directory", directory, ...key],
+          result: Loaded,
+          describe: ({ message, done, total }) => `${message} (${done + 1} of ${total})`,
+        });
+        const { release } = loaded;
+        cli.print({
+          value: loaded,
+          text: () =>
+            pairs([
+              ["install", loaded.install],
+              ["release", `${release.version} of ${release.app}`],
+              ["digest", release.digest],
+              ["loaded", release.materials.map(({ name }) => name).join(", ")],
+              ["new", sizeText(loaded.copiedBytes)],
+              ["there before", sizeText(loaded.skippedBytes)],
+            ]),
+          names: () => [release.id],
+        });
+      }),
+    );
+}
+
+function decidePlace(
+  { home, world }: Cli,
+  directory: string | undefined,
+  first: string,
+  second: string | undefined,
+): { readonly file: string; readonly directory: string } {
+  if ((directory === undefined) === (second === undefined)) {
+    throw new CliProblem("usage", "name the install and the file, or the file and --directory", {
+      hint: "for example `exclave install load acme bundle.oci.tar`",
+    });
+  }
+  const file = resolve(world.directory, second ?? first);
+  if (directory !== undefined) return { file, directory: resolve(world.directory, directory) };
+  const name = checked(InstallName, first, "an install");
+  return { file, directory: join(home.installsDirectory, name) };
+}

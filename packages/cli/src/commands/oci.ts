@@ -1,0 +1,86 @@
+import type { Command } from "commander";
+import { repeated } from "../arguments.ts";
+import { createCli, type World } from "../cli.ts";
+import { programOf, runProgram } from "../package-program.ts";
+import { CliProblem, ExitWith } from "../problem.ts";
+
+const REFERENCES = `
+A reference is one of
+  host[:port]/repository:tag    host[:port]/repository@sha256:…
+  oci:DIRECTORY[:name]          a layout on disk
+  oci-archive:FILE.tar[:name]   a layout in one file, such as a bundle
+
+Credentials are those of docker, podman and skopeo (config.json, auth.json and their helpers).
+`;
+
+/** The work is done by a program of the oci package; what is declared here is what it takes. */
+export function addOciCommands(program: Command, world: World): void {
+  const oci = program
+    .command("oci")
+    .description("move and look at OCI content: registries, layouts, archives")
+    .addHelpText("after", REFERENCES);
+
+  const copy = verb("copy", "copy an artifact with everything it is made of")
+    .argument("<source>")
+    .argument("<target>");
+  const inspect = verb("inspect", "show what a reference stands for").argument("<reference>");
+  const push = verb("push", "push files as one artifact")
+    .argument("<reference>")
+    .argument("<paths...>")
+    .option("--artifact-type <type>", "what the artifact says it is");
+  const pull = verb("pull", "pull an artifact's files into a directory")
+    .argument("<reference>")
+    .argument("<directory>");
+  const bundle = verb("bundle", "write one or more references as one archive")
+    .argument("<file>")
+    .argument("<references...>");
+
+  for (const command of [copy, bundle]) {
+    command
+      .option("--platform <os/architecture>", "only this platform; repeatable", repeated)
+      .option("--no-referrers", "leave signatures and the like behind");
+  }
+  for (const command of [copy, inspect, push, pull, bundle]) {
+    command
+      .option("--plain-http", "http instead of https for every registry named")
+      .option("--ca <file>", "certificates (PEM) that vouch for the registries")
+      .addHelpText("after", REFERENCES)
+      .action(async () => runOci(command, world));
+  }
+
+  function verb(name: string, description: string): Command {
+    return oci.command(name).description(description);
+  }
+}
+
+async function runOci(command: Command, world: World): Promise<void> {
+  const { format } = createCli(world, command);
+  if (format !== "table" && format !== "json") {
+    throw new CliProblem("usage", `exclave oci answers with text or JSON, not ${format}`);
+  }
+  const { EXCLAVE_TOKEN: _, ...environment } = world.environment;
+  const code = await runProgram(world, {
+    program: programOf("@exclave/oci", "oci-main"),
+    args: [
+      command.name(),
+      ...optionArguments(command),
+      ...(format === "json" ? ["-o", "json"] : []),
+      "--",
+      ...command.args,
+    ],
+    environment,
+  });
+  if (code !== 0) throw new ExitWith(code);
+}
+
+/** The options as they were given, for a program that takes the same ones. */
+export function optionArguments(command: Command): string[] {
+  return command.options.flatMap((option) => {
+    const name = option.attributeName();
+    if (option.long === undefined || command.getOptionValueSource(name) !== "cli") return [];
+    const long = option.long;
+    const value: unknown = command.getOptionValue(name);
+    if (typeof value === "boolean") return [long];
+    return [value].flat().flatMap((one) => [long, String(one)]);
+  });
+}
