@@ -39,6 +39,7 @@ const PLAIN_BUFFER_BYTES = 1024 * 1024;
 const TLS_BUFFER_BYTES = 64 * 1024;
 const PIECE_BYTES = 256 * 1024;
 const PIECES_WAITING_MAX = 2;
+const HEAD_END = "\r\n\r\n";
 const HEAD_BYTES_MAX = 64 * 1024;
 const IDLE_CONNECTIONS_MAX = 8;
 
@@ -171,7 +172,7 @@ function connect(url: URL, options: RawDownloadOptions): Connection {
       socket.write(head, "latin1");
       socket.resume();
       while (headBytes !== undefined) {
-        const found = headBytes.indexOf("\r\n\r\n");
+        const found = headBytes.indexOf(HEAD_END);
         if (found >= 0) {
           const text = headBytes.subarray(0, found).toString("latin1");
           inbox.push(headBytes.subarray(found + 4));
@@ -229,10 +230,13 @@ function connect(url: URL, options: RawDownloadOptions): Connection {
   function receive(chunk: Uint8Array): boolean {
     isUnanswered = false;
     if (headBytes !== undefined) {
-      headBytes = Buffer.concat([headBytes, chunk]);
+      const view = viewOf(chunk);
+      const isWhole = headBytes.length === 0 && view.includes(HEAD_END);
+      // The header may be followed by the first of the body, so stop until that is sorted out. A
+      // plain socket does stop, and then even the first of the body need not be copied.
+      headBytes = isWhole && !isSecure ? view : Buffer.concat([headBytes, chunk]);
       wake();
-      // The header may be followed by the first of the body, so stop until that is sorted out.
-      return headBytes.indexOf("\r\n\r\n") < 0;
+      return !headBytes.includes(HEAD_END);
     }
     const wantsMore = inbox.push(chunk);
     if (inbox.isReady()) wake();
@@ -338,6 +342,10 @@ function createPieces(): Inbox {
     filling = undefined;
     filled = 0;
   }
+}
+
+function viewOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 function requestHead(url: URL, headers: Readonly<Record<string, string>>): string {
