@@ -1,19 +1,22 @@
-// `npm run bench -- NAME…` prints one line of JSON per figure; `all` runs every one there is.
+// `npm run bench -- NAME…` prints one line of JSON per figure; `all` runs every one there is, and
+// with `--record` the README keeps what came out.
 
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { COPY_BENCHES } from "./copy.ts";
-import { type Bench, printFigure, say } from "./figure.ts";
+import { type Bench, type Figure, printFigure, say } from "./figure.ts";
+import { recordFigures } from "./record.ts";
 import { REGISTRY_BENCHES } from "./registry.ts";
 
 const BENCHES: readonly Bench[] = [...COPY_BENCHES, ...REGISTRY_BENCHES];
 
-const wanted = process.argv.slice(2);
+const isRecorded = process.argv.includes("--record");
+const wanted = process.argv.slice(2).filter((argument) => argument !== "--record");
 const chosen = wanted.includes("all")
   ? BENCHES
-  : BENCHES.filter(({ name }) => wanted.some((prefix) => name === prefix));
+  : BENCHES.filter(({ name }) => wanted.includes(name));
 const unknown = wanted.filter(
   (name) => name !== "all" && !BENCHES.some((bench) => bench.name === name),
 );
@@ -22,13 +25,18 @@ if (chosen.length === 0 || unknown.length > 0) {
   process.exit(2);
 }
 
+const figures: Figure[] = [];
 for (const bench of chosen) {
   // In memory where the system has such a place, so that programs are measured and not a disk.
   const parent = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
   const directory = await mkdtemp(join(parent, "exclave-bench-"));
   try {
-    for await (const figure of bench.run(directory)) printFigure(figure);
+    for await (const figure of bench.run(directory)) {
+      printFigure(figure);
+      figures.push(figure);
+    }
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
 }
+if (isRecorded) await recordFigures(figures, `npm run bench -- ${wanted.join(" ")}`);

@@ -43,10 +43,11 @@ async function world(t: TestContext, lifetimeSeconds = 300) {
   const keys = generateKeyPairSync("ed25519");
   const asked: Asked[] = [];
   const service = createServer((request, response) => {
-    void give(request).then((answer) => {
+    void (async () => {
+      const answer = await give(request);
       response.writeHead(answer === undefined ? 401 : 200, { "content-type": "application/json" });
       response.end(JSON.stringify(answer ?? {}));
-    });
+    })();
   });
   const realm = `${await listening(t, service)}/token`;
   const registry = createRegistry({
