@@ -152,6 +152,26 @@ describe("a copy between registries", () => {
     assert.equal(source.seen.filter((line) => line.includes("blobs")).length, 0);
   });
 
+  test("mounts by name in a registry that wants one, from where the blob really is", async (t) => {
+    const { source, destination, copy } = await world(t, [100_000]);
+    await copy();
+    source.seen.length = 0;
+    destination.seen.length = 0;
+    destination.trouble = (request, response) => {
+      const query = new URL(request.url ?? "", "http://x").searchParams;
+      if (!query.has("mount") || query.has("from")) return false;
+      response.writeHead(400).end();
+      return true;
+    };
+
+    const mountFrom = ["nothing/here", "a"];
+    const result = await copy({ target: { repository: "b" }, mountFrom });
+
+    assert.equal(result.mountedBytes, 100_002);
+    assert.equal(source.seen.filter((line) => line.includes("blobs")).length, 0);
+    assert.equal(destination.seen.filter((line) => line.startsWith("DELETE")).length, 0);
+  });
+
   test("brings signatures along to a registry that knows no referrers", async (t) => {
     const { source, destination, digest, copy } = await world(t, [10]);
     const subject = { mediaType: MEDIA_TYPES.manifest, digest, size: 1 };

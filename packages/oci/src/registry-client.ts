@@ -22,12 +22,9 @@ import {
 import { collect, createVerifier, digestOf, openSource } from "./digest.ts";
 import type { Sink } from "./raw-download.ts";
 import { createReferrersIndex } from "./referrers-index.ts";
-import {
-  createRegistryHttp,
-  isTransient,
-  type RegistryHttpOptions,
-  unreachableFailure,
-} from "./registry-http.ts";
+import { isTransient, unreachableFailure } from "./registry-failure.ts";
+import { createRegistryHttp, type RegistryHttpOptions } from "./registry-http.ts";
+import { createMounts } from "./registry-mounts.ts";
 import { uploadBlob } from "./registry-upload.ts";
 
 export interface RegistryClient extends ContentStore {
@@ -72,9 +69,6 @@ const ACCEPT = [
 ].join(", ");
 const TagList = z.object({ tags: z.array(z.string()).nullish() });
 
-/** Each mount that fails costs two requests, so not every repository of a long list is asked. */
-const MOUNTS_MAX = 4;
-
 export function isRegistryClient(store: ContentStore): store is RegistryClient {
   return "pourBlob" in store && "bringBlob" in store;
 }
@@ -82,7 +76,6 @@ export function isRegistryClient(store: ContentStore): store is RegistryClient {
 export function createRegistryClient(options: RegistryHttpOptions): RegistryClient {
   const http = createRegistryHttp(options);
   const base = new URL(options.url);
-  let mountsUnnamed = true;
 
   const client: RegistryClient = {
     async headBlob(repository, digest, { signal } = {}) {
@@ -186,17 +179,10 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
     },
 
     async bringBlob(repository, descriptor, pour, { signal, mountFrom = [] } = {}) {
+      const { digest } = descriptor;
+      const location = await mounts.find(repository, digest, mountFrom, signal);
+      if (location === "mounted") return "mounted";
       const upload = uploadTo(repository, descriptor, signal);
-      const others = mountFrom.filter((name) => name !== repository).slice(0, MOUNTS_MAX);
-      let location: URL | undefined;
-      // Without a name first: a registry that knows such mounts finds the blob wherever it lies, and
-      // for any other one this is the request that opens the upload.
-      for (const from of [undefined, ...others]) {
-        const opened = await mount(repository, descriptor.digest, from, signal);
-        if (location) await cancelUpload(location, signal);
-        if (opened === "mounted") return "mounted";
-        location = opened;
-      }
       await uploadBlob({ ...upload, pour, canResume: true, location });
       return "copied";
     },
@@ -250,11 +236,7 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
 
     async mountBlob(from, to, digest, { signal } = {}) {
       checkRepository(from);
-      const opened = await mount(to, digest, from, signal);
-      if (opened === "mounted") return true;
-      // It opened an upload instead, which nobody is going to use.
-      if (opened) await cancelUpload(opened, signal);
-      return false;
+      return (await mounts.from(from, to, digest, signal)) === "mounted";
     },
 
     async tags(repository, { signal } = {}) {
@@ -294,6 +276,7 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
     close: () => http.close(),
   };
   const referrersIndex = createReferrersIndex(client);
+  const mounts = createMounts(http, client);
   return client;
 
   function uploadTo(
@@ -305,31 +288,6 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
     const isThere = async () =>
       (await client.headBlob(repository, descriptor.digest, { signal })) !== undefined;
     return { http, path, descriptor, signal, isThere };
-  }
-
-  /** Where the registry wants the bytes instead, if it cannot mount; undefined if it did not say. */
-  async function mount(
-    to: string,
-    digest: Digest,
-    from: string | undefined,
-    signal: AbortSignal | undefined,
-  ): Promise<"mounted" | URL | undefined> {
-    if (from === undefined && !mountsUnnamed) return undefined;
-    const query = new URLSearchParams({ mount: digest, ...(from === undefined ? {} : { from }) });
-    const path = `${root(to)}/blobs/uploads/?${query.toString()}`;
-    try {
-      const response = await http.ask({ method: "POST", path, accept: [201, 202], signal });
-      return response.statusCode === 201 ? "mounted" : http.resolve(response.headers.location);
-    } catch (reason) {
-      // Some registries do not know the form without a name; they are not asked in it again.
-      if (from !== undefined || !isRefusal(reason)) throw reason;
-      mountsUnnamed = false;
-      return undefined;
-    }
-  }
-
-  async function cancelUpload(path: URL, signal: AbortSignal | undefined): Promise<void> {
-    await http.ask({ method: "DELETE", path, accept: [204, 404, 405], signal });
   }
 
   async function readJson(path: string, signal: AbortSignal | undefined) {
@@ -349,10 +307,6 @@ function after(count: number, sink: Sink): Sink {
     skip -= chunk.length - fresh.length;
     if (fresh.length > 0) await sink(fresh);
   };
-}
-
-function isRefusal(reason: unknown): boolean {
-  return reason instanceof Failure && (reason.code === "invalid" || reason.code === "not_found");
 }
 
 function root(repository: string): string {

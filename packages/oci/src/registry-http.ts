@@ -5,10 +5,10 @@
 import http, { type ClientRequest, type IncomingMessage } from "node:http";
 import https from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
-import { asFailure, Failure, type FailureCode } from "@exclave/core";
-import { collect } from "./digest.ts";
+import { asFailure, Failure } from "@exclave/core";
 import { createRawDownloads, type RawAnswer, type Sink } from "./raw-download.ts";
 import { type Credentials, createRegistryAuthorizer, scopeOf } from "./registry-auth.ts";
+import { failureOf, isTransient, unreachableFailure } from "./registry-failure.ts";
 
 export interface RegistryHttpOptions {
   /** Origin of the registry, such as `https://registry.example.com`. */
@@ -267,21 +267,6 @@ function outdatedToken(url: URL): Failure {
   return new Failure("unavailable", `${url.host} wanted a new token in the middle of an upload`);
 }
 
-export function isTransient(reason: unknown): boolean {
-  return reason instanceof Failure && reason.rule.retry === "backoff";
-}
-
-export function unreachableFailure(reason: unknown, url: URL, signal?: AbortSignal): unknown {
-  if (reason instanceof Failure) return reason;
-  if (signal?.aborted) return signal.reason ?? reason;
-  const { code } = reason as NodeJS.ErrnoException;
-  // Errors of the system have codes; anything else was thrown by whoever makes the body.
-  if (code === undefined) return reason;
-  return new Failure("unavailable", `cannot reach the registry at ${url.host}: ${code}`, {
-    cause: reason,
-  });
-}
-
 /** Writes as fast as the other side reads; stops without a word once it no longer listens. */
 async function sendBody(outgoing: ClientRequest, pour: Pour): Promise<void> {
   let answered = false;
@@ -305,52 +290,3 @@ async function sendBody(outgoing: ClientRequest, pour: Pour): Promise<void> {
 
 /** The registry answered before it heard everything. */
 class NoLongerHeard extends Error {}
-
-const CODES: Record<number, FailureCode> = {
-  400: "invalid",
-  401: "unauthenticated",
-  403: "forbidden",
-  404: "not_found",
-  405: "invalid",
-  409: "conflict",
-  413: "too_large",
-  416: "conflict",
-  429: "rate_limited",
-  507: "disk_full",
-};
-
-async function failureOf(
-  response: IncomingMessage,
-  { method }: RegistryRequest,
-  url: URL,
-): Promise<Failure> {
-  const status = response.statusCode ?? 0;
-  const said = await readError(response);
-  // The answer to a HEAD has no body, but the challenge says the same.
-  const isDenied =
-    said.code === "DENIED" || /insufficient_scope/.test(response.headers["www-authenticate"] ?? "");
-  const code = isDenied
-    ? "forbidden"
-    : (CODES[status] ?? (status >= 500 ? "unavailable" : "invalid"));
-  const retryAfterMs = readRetryAfter(response.headers["retry-after"]);
-  return new Failure(
-    code,
-    `${url.host} answered ${status} to ${method} ${url.pathname}${said.message ? `: ${said.message}` : ""}`,
-    { details: { status, ...(said.code && { registryCode: said.code }), ...retryAfterMs } },
-  );
-}
-
-async function readError(response: IncomingMessage): Promise<{ code?: string; message?: string }> {
-  try {
-    const text = Buffer.from(await collect(response, 64 * 1024)).toString("utf8");
-    return JSON.parse(text).errors?.[0] ?? {};
-  } catch {
-    return {};
-  }
-}
-
-function readRetryAfter(header: string | undefined): { retryAfterMs?: number } {
-  if (header === undefined) return {};
-  const ms = /^\d+$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - Date.now();
-  return Number.isNaN(ms) ? {} : { retryAfterMs: Math.max(ms, 0) };
-}

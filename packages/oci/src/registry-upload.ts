@@ -5,7 +5,8 @@ import { asFailure, Failure } from "@exclave/core";
 import type { Descriptor } from "./descriptor.ts";
 import { createVerifier, type Verifier } from "./digest.ts";
 import type { Sink } from "./raw-download.ts";
-import { isTransient, type RegistryHttp } from "./registry-http.ts";
+import { isTransient } from "./registry-failure.ts";
+import type { RegistryHttp } from "./registry-http.ts";
 
 export interface BlobUpload {
   readonly http: RegistryHttp;
