@@ -286,8 +286,17 @@ describe("a copy in trouble", () => {
       response.writeHead(200, { "content-length": layer.size }).end(randomBytes(layer.size));
       return true;
     };
+    const received: boolean[] = [];
+    destination.trouble = (request) => {
+      const isBody = Number(request.headers["content-length"]) === layer.size;
+      if (isBody) request.once("close", () => received.push(request.complete));
+      return false;
+    };
 
     await assert.rejects(copy({ target: { repository: "a", tag: "v1" } }), failsWith("invalid"));
+
+    // It did not depend on the destination's own check: the last bytes were never sent.
+    assert.deepEqual(received, [false]);
 
     await assertNothingThere(destination, digest, layers);
     assert.deepEqual(await destination.client.tags("a"), []);

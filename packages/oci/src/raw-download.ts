@@ -56,14 +56,22 @@ export function createRawDownloads(options: RawDownloadOptions): RawDownloads {
     const kept = idle.get(url.origin)?.pop();
     if (kept) {
       try {
-        return answerOf(kept, await kept.ask(head, signal), url.origin);
+        return await ask(kept);
       } catch (reason) {
         // It may have been closed while nobody looked; a new one tells whether that was all.
         if (signal?.aborted || !kept.isUnanswered()) throw reason;
       }
     }
-    const connection = connect(url, options);
-    return answerOf(connection, await connection.ask(head, signal), url.origin);
+    return ask(connect(url, options));
+
+    async function ask(connection: Connection): Promise<RawAnswer> {
+      try {
+        return answerOf(connection, await connection.ask(head, signal), url.origin);
+      } catch (reason) {
+        connection.destroy();
+        throw reason;
+      }
+    }
   }
 
   function answerOf(connection: Connection, head: Head, origin: string): RawAnswer {
