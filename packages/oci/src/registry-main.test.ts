@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, type TestContext, test } from "node:test";
@@ -12,6 +12,7 @@ import { writeBlobBytes } from "./content-store.ts";
 import { collect, digestOf } from "./digest.ts";
 import { createLayoutStore } from "./layout-store.ts";
 import { packImage } from "./pack.ts";
+import { createRegistryFiles } from "./registry/registry-files.ts";
 import { createRegistryClient } from "./registry-client.ts";
 import { temporaryDirectory } from "./testing/temporary-directory.ts";
 import { mintToken } from "./token.ts";
@@ -144,6 +145,7 @@ describe("the registry as a program", () => {
       ["--anonymous", "--address", "here"],
       ["--anonymus"],
       ["--import-layout", "nowhere"],
+      ["--auth-keys", "no-such-file", "--issuer", "i"],
     ];
 
     const ended = await Promise.all(
@@ -151,9 +153,39 @@ describe("the registry as a program", () => {
     );
 
     for (const { code, stdout, stderr } of ended) {
-      assert.equal(code, 1);
+      assert.equal(code, 2);
       assert.equal(stdout, "");
-      assert.notEqual(stderr, "");
+      assert.match(stderr, /^error: [^\n]+\n$/);
     }
+  });
+
+  test("says that an address is taken, and what it can do", async (t) => {
+    const directory = await temporaryDirectory(t);
+    const args = ["--directory", directory, "--anonymous"];
+    const { url } = await start(t, args);
+
+    const second = await finish(run(t, [...args, "--address", new URL(url).host]));
+    const help = await finish(run(t, ["--help"]));
+
+    assert.equal(second.code, 1);
+    assert.match(second.stderr, /^error: cannot listen on 127\.0\.0\.1:\d+/);
+    assert.equal(help.code, 0);
+    for (const option of ["--directory", "--address", "--anonymous", "--auth-keys", "--collect"]) {
+      assert.ok(help.stdout.includes(option));
+    }
+  });
+
+  test("collects what nothing needs, and says how much that was", async (t) => {
+    const directory = await temporaryDirectory(t);
+    const files = createRegistryFiles(directory);
+    const { digest } = await writeBlobBytes(files, "a", "text/plain", Buffer.from("unwanted"));
+    const long = new Date(Date.now() - 48 * 3_600_000);
+    await utimes(files.blobs.path(digest), long, long);
+    await files.unlinkBlob("a", digest);
+
+    const collected = await finish(run(t, ["--directory", directory, "--collect"]));
+
+    assert.deepEqual(collected, { code: 0, stdout: "removed 1 blobs, 8 bytes\n", stderr: "" });
+    assert.equal(await files.blobs.size(digest), undefined);
   });
 });

@@ -1,8 +1,5 @@
-// The embedded registry as a program, and the way to put a first image into its directory.
-//
-//   registry-main --directory D --address 127.0.0.1:0 [--ready-file F]
-//                 (--anonymous | --auth-keys FILE --issuer I [--service S] [--realm URL])
-//   registry-main --directory D --import-layout DIR --repository R --tag T [--digest D]
+// The embedded registry as a program: serves a directory, puts a first image into it, or gives back
+// the room of what nothing needs any more. Wrong usage ends with 2, any other failure with 1.
 
 import { randomUUID } from "node:crypto";
 import { readFile, rename, writeFile } from "node:fs/promises";
@@ -12,12 +9,33 @@ import { z } from "zod";
 import { copyArtifact } from "./copy.ts";
 import { createLayoutStore } from "./layout-store.ts";
 import type { RegistryAuth } from "./registry/authorize.ts";
+import { collectGarbage } from "./registry/collect-garbage.ts";
 import { createRegistryFiles } from "./registry/registry-files.ts";
 import { serveRegistry } from "./registry/serve-registry.ts";
 import type { TokenKey } from "./token.ts";
 
+const USAGE = `An OCI registry over a directory.
+
+  --directory PATH       where its content lies; made if it is not there
+  --address HOST:PORT    where it listens, 127.0.0.1 and a free port unless said; printed when ready
+  --ready-file PATH      gets the address too, once it listens
+
+Who may come in:
+  --anonymous            everyone, to do anything; a manifest may come before its blobs
+  --auth-keys PATH       whoever has a token signed by one of these keys: a JWK set, or PEM
+  --issuer NAME          who signs the tokens
+  --service NAME         what the tokens call this registry (exclave-registry)
+  --realm URL            where clients are told to ask for a token
+
+Instead of serving:
+  --import-layout PATH --repository NAME --tag TAG [--digest DIGEST]
+                         brings in an image from an OCI layout
+  --collect              removes what nothing has needed for a day; safe while a registry serves
+`;
+
 const Options = z.object({
-  directory: z.string(),
+  help: z.boolean().default(false),
+  directory: z.string().optional(),
   address: z.string().default("127.0.0.1:0"),
   anonymous: z.boolean().default(false),
   "auth-keys": z.string().optional(),
@@ -29,57 +47,83 @@ const Options = z.object({
   repository: z.string().optional(),
   tag: z.string().optional(),
   digest: z.string().optional(),
+  collect: z.boolean().default(false),
 });
 type Options = z.infer<typeof Options>;
 
 main().catch((reason: unknown) => {
-  process.stderr.write(`${asFailure(reason).message}\n`);
-  process.exitCode = 1;
+  const { code, message } = asFailure(reason);
+  process.stderr.write(`error: ${message}\n`);
+  process.exitCode = code === "invalid" ? 2 : 1;
 });
 
 async function main(): Promise<void> {
   const options = readOptions(process.argv.slice(2));
-  if (options["import-layout"] !== undefined) {
-    const digest = await importLayout(options["import-layout"], options);
-    process.stdout.write(`${digest}\n`);
+  if (options.help) {
+    process.stdout.write(USAGE);
     return;
   }
-  await serve(options);
+  const { directory } = options;
+  if (directory === undefined) {
+    throw new Failure("invalid", "give --directory, where the registry keeps its content");
+  }
+  if (options["import-layout"] !== undefined) {
+    const digest = await importLayout(options["import-layout"], directory, options);
+    process.stdout.write(`${digest}\n`);
+  } else if (options.collect) {
+    const { removed, removedBytes } = await collectGarbage({ directory, now: Date.now() });
+    process.stdout.write(`removed ${removed} blobs, ${removedBytes} bytes\n`);
+  } else {
+    await serve(directory, options);
+  }
 }
 
 function readOptions(args: string[]): Options {
   const text = { type: "string" } as const;
-  const { values } = parseArgs({
-    args,
-    options: {
-      directory: text,
-      address: text,
-      anonymous: { type: "boolean" },
-      "auth-keys": text,
-      issuer: text,
-      service: text,
-      realm: text,
-      "ready-file": text,
-      "import-layout": text,
-      repository: text,
-      tag: text,
-      digest: text,
-    },
-  });
-  const options = Options.safeParse(values);
-  if (options.success) return options.data;
-  throw new Failure("invalid", `wrong options: ${z.prettifyError(options.error)}`);
+  const flag = { type: "boolean" } as const;
+  try {
+    const { values } = parseArgs({
+      args,
+      options: {
+        help: flag,
+        directory: text,
+        address: text,
+        anonymous: flag,
+        "auth-keys": text,
+        issuer: text,
+        service: text,
+        realm: text,
+        "ready-file": text,
+        "import-layout": text,
+        repository: text,
+        tag: text,
+        digest: text,
+        collect: flag,
+      },
+    });
+    return Options.parse(values);
+  } catch (cause) {
+    const [sentence] = asFailure(cause).message.split(". ");
+    throw new Failure("invalid", `${sentence}; --help shows what there is`, { cause });
+  }
 }
 
-async function serve(options: Options): Promise<void> {
-  const [, host = "", port = ""] = /^\[?(.*?)\]?:(\d+)$/.exec(options.address) ?? [];
-  if (host === "") throw new Failure("invalid", `${options.address} is not host:port`);
+async function serve(directory: string, options: Options): Promise<void> {
+  const { address } = options;
+  const [, host = "", port = ""] = /^\[?(.*?)\]?:(\d{1,5})$/.exec(address) ?? [];
+  if (host === "") throw new Failure("invalid", `${address} is not HOST:PORT`);
+  const auth = await readAuth(options);
   const registry = await serveRegistry({
-    directory: options.directory,
+    directory,
     host,
     port: Number(port),
-    auth: await readAuth(options),
+    auth,
+    // One that is open to everyone is for trying things out, also with tools that push in this order.
+    mayLackBlobs: auth.kind === "anonymous",
     onError: (reason) => process.stderr.write(`${describe(reason)}\n`),
+  }).catch((cause: unknown) => {
+    const { message } = asFailure(cause);
+    throw new Failure("unavailable", `cannot listen on ${address}: ${message}`, { cause });
   });
   const stop = () => {
     registry.close().then(
@@ -106,22 +150,28 @@ async function readAuth(options: Options): Promise<RegistryAuth> {
   // Open to everyone only when that was asked for in so many words.
   if (options.anonymous && keyFile === undefined) return { kind: "anonymous" };
   if (options.anonymous || keyFile === undefined || issuer === undefined) {
-    throw new Failure("invalid", "give either --anonymous, or --auth-keys together with --issuer");
+    const choice = "--anonymous to let everyone in, or --auth-keys and --issuer for tokens";
+    throw new Failure("invalid", `say who may come in: ${choice}`);
   }
-  const publicKeys = readKeys(await readFile(keyFile, "utf8"));
+  const publicKeys = await readKeys(keyFile);
   return { kind: "token", realm, service, issuer, publicKeys };
 }
 
 /** A JWK set, or public keys in PEM, one after the other. */
-function readKeys(text: string): TokenKey[] {
-  const pems = text.match(/-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g);
-  if (pems) return pems;
-  const set = z.object({ keys: z.array(z.looseObject({ kty: z.string() })).min(1) });
-  return set.parse(JSON.parse(text)).keys;
+async function readKeys(file: string): Promise<TokenKey[]> {
+  try {
+    const text = await readFile(file, "utf8");
+    const pems = text.match(/-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g);
+    if (pems) return pems;
+    const set = z.object({ keys: z.array(z.looseObject({ kty: z.string() })).min(1) });
+    return set.parse(JSON.parse(text)).keys;
+  } catch (cause) {
+    throw new Failure("invalid", `${file} has no keys: a JWK set or PEM is needed`, { cause });
+  }
 }
 
-async function importLayout(layout: string, options: Options) {
-  const { directory, repository, tag } = options;
+async function importLayout(layout: string, directory: string, options: Options) {
+  const { repository, tag } = options;
   if (repository === undefined || tag === undefined) {
     throw new Failure("invalid", "--import-layout needs --repository and --tag");
   }

@@ -5,7 +5,7 @@ import { splitDigest } from "../digest.ts";
 import { answer, type Exchange } from "./exchange.ts";
 import { answerRange } from "./http-range.ts";
 import { RegistryError } from "./registry-error.ts";
-import { readDigest } from "./route.ts";
+import { checkName, readDigest } from "./route.ts";
 import { sendFile } from "./send-file.ts";
 import type { Algorithm, Upload } from "./uploads.ts";
 
@@ -120,6 +120,7 @@ async function mountBlob(
 ): Promise<boolean> {
   if (caller.digests) return false;
   if (from !== null) {
+    checkName(from);
     return caller.mayDo(from, "pull") && files.mountBlob(from, repository, digest);
   }
   for (const candidate of caller.pullsFrom ?? (await files.repositories())) {

@@ -1,4 +1,5 @@
-// One range of bytes, as RFC 9110 section 14 has it. More than one is answered with the whole.
+// One range of bytes, as RFC 9110 section 14 has it. More than one is answered with the whole, one that
+// ends before it begins is refused (14.2 allows both).
 
 export type RangeAnswer =
   | { readonly kind: "whole" }
@@ -17,6 +18,5 @@ export function answerRange(header: string | undefined, size: number): RangeAnsw
   }
   const from = Number(first);
   const to = last === "" ? size - 1 : Math.min(Number(last), size - 1);
-  if (last !== "" && Number(last) < from) return { kind: "whole" };
-  return from >= size ? { kind: "unsatisfiable" } : { kind: "part", from, to };
+  return from > to ? { kind: "unsatisfiable" } : { kind: "part", from, to };
 }

@@ -23,9 +23,7 @@ export function parseRoute(path: string): Route {
   if (!found) throw new RegistryError("UNSUPPORTED", "there is nothing here", { status: 404 });
 
   const repository = found["name"] ?? "";
-  if (!RepositoryName.safeParse(repository).success) {
-    throw new RegistryError("NAME_INVALID", `${repository} cannot be the name of a repository`);
-  }
+  checkName(repository);
   if (found["uploads"] !== undefined) return { kind: "uploads", repository };
   if (found["upload"] !== undefined) {
     return { kind: "upload", repository, upload: found["upload"] };
@@ -38,6 +36,11 @@ export function parseRoute(path: string): Route {
     return { kind: "blob", repository, digest: readDigest(found["blob"]) };
   }
   return { kind: "referrers", repository, digest: readDigest(found["referrers"] ?? "") };
+}
+
+export function checkName(repository: string): void {
+  if (RepositoryName.safeParse(repository).success) return;
+  throw new RegistryError("NAME_INVALID", `${repository} cannot be the name of a repository`);
 }
 
 export function readDigest(text: string): Digest {

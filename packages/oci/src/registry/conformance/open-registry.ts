@@ -1,0 +1,91 @@
+// A registry of its own for each test of the distribution specification, and how to speak with it:
+// plain requests, so that nothing of our client stands between the test and the answer.
+
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+import type { Digest } from "@exclave/core";
+import { MEDIA_TYPES } from "../../descriptor.ts";
+import { digestOf } from "../../digest.ts";
+import { temporaryDirectory } from "../../testing/temporary-directory.ts";
+import type { RegistryOptions } from "../registry.ts";
+import { serveRegistry } from "../serve-registry.ts";
+
+export interface OpenRegistry {
+  readonly directory: string;
+  readonly url: string;
+  send(method: string, path: string, init?: RequestInit): Promise<Response>;
+  /** Brings a blob in with one request. */
+  push(repository: string, bytes: Uint8Array | string): Promise<Digest>;
+  /** An upload's location. */
+  begin(repository: string, query?: string): Promise<string>;
+  /** A manifest with an empty configuration, which is pushed first. */
+  putManifest(
+    repository: string,
+    reference: string,
+    fields?: object,
+  ): Promise<{ readonly response: Response; readonly digest: Digest; readonly body: string }>;
+}
+
+export const EMPTY = { mediaType: MEDIA_TYPES.empty, digest: digestOf("{}"), size: 2 };
+
+export async function openRegistry(
+  t: TestContext,
+  options: Partial<RegistryOptions> = {},
+): Promise<OpenRegistry> {
+  const directory = await temporaryDirectory(t);
+  const running = await serveRegistry({
+    directory,
+    auth: { kind: "anonymous" },
+    host: "127.0.0.1",
+    port: 0,
+    ...options,
+  });
+  t.after(() => running.close());
+  return { directory, url: running.url, send, push, begin, putManifest };
+
+  function send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
+    return fetch(new URL(path, running.url), { method, ...init });
+  }
+
+  async function push(repository: string, bytes: Uint8Array | string): Promise<Digest> {
+    const digest = digestOf(bytes);
+    const path = `/v2/${repository}/blobs/uploads/?digest=${digest}`;
+    const body = new Uint8Array(Buffer.from(bytes));
+    assert.equal((await send("POST", path, { body })).status, 201);
+    return digest;
+  }
+
+  async function begin(repository: string, query = ""): Promise<string> {
+    const response = await send("POST", `/v2/${repository}/blobs/uploads/${query}`);
+    assert.equal(response.status, 202);
+    return response.headers.get("location") ?? "";
+  }
+
+  async function putManifest(repository: string, reference: string, fields: object = {}) {
+    await push(repository, "{}");
+    const body = JSON.stringify({ schemaVersion: 2, config: EMPTY, layers: [], ...fields });
+    const mediaType = "manifests" in fields ? MEDIA_TYPES.index : MEDIA_TYPES.manifest;
+    const headers = { "content-type": mediaType };
+    const path = `/v2/${repository}/manifests/${reference}`;
+    const response = await send("PUT", path, { headers, body });
+    return { response, digest: digestOf(body), body };
+  }
+}
+
+/** The code of an error, from a body that has the form the specification gives it. */
+export async function errorCode(response: Response): Promise<string> {
+  assert.equal(response.headers.get("content-type"), "application/json");
+  const { errors } = (await response.json()) as { errors: { code: string; message: string }[] };
+  assert.equal(errors.length, 1);
+  assert.notEqual(errors[0]?.message, "");
+  return errors[0]?.code ?? "";
+}
+
+export async function jsonOf<T>(response: Response): Promise<T> {
+  return (await response.json()) as T;
+}
+
+/** Where a list goes on, from its Link header. */
+export function nextOf(response: Response): string | undefined {
+  return /<(.*)>; rel="next"/.exec(response.headers.get("link") ?? "")?.[1];
+}
