@@ -89,8 +89,11 @@ export async function startLyingServer(port: number): Promise<LyingServer> {
     },
     async close() {
       for (const socket of sockets.clients) socket.terminate();
+      if (!server.listening) return;
+      const closed = once(server, "close");
       server.close();
-      await once(server, "close");
+      server.closeAllConnections();
+      await closed;
     },
   };
 }

@@ -135,7 +135,7 @@ function handleOffer(turn: Turn, offer: Offer): void {
   const judged = rules.judge(offer.envelope, {
     now,
     lastIssueNo: state.issueNo,
-    seenAttempts: state.jobs,
+    seenAttempts: { has: (name) => state.jobs.has(name) || state.settled.has(name) },
   });
 
   if (judged.kind === "refused") return refuse(turn, offer, judged.code, judged.because);

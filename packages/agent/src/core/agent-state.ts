@@ -47,6 +47,7 @@ export interface AgentState {
   readonly issueNo: number;
   readonly events: readonly JournaledEvent[];
   readonly jobs: ReadonlyMap<JobName, AgentJob>;
+  readonly settled: ReadonlySet<JobName>;
   readonly schedule: ReadonlyMap<string, Scheduled>;
   readonly foreign: ReadonlySet<JobName>;
   readonly link: Link;
@@ -181,6 +182,7 @@ export function restoreState(snapshot: JournalSnapshot): AgentState {
     events: snapshot.events,
     jobs: new Map(snapshot.jobs.map((record) => [record.name, restoredJob(record)])),
     schedule: new Map(snapshot.schedule.map((entry) => [entry.component, { entry, dueAt: 0 }])),
+    settled: new Set(snapshot.settled),
     foreign: new Set(snapshot.foreign),
     link: { status: "down" },
     isDiskLow: false,

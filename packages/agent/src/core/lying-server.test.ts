@@ -101,5 +101,8 @@ describe("a server that lies", () => {
     assert.ok(!kinds(effects).includes("launch"));
     const event = again.told().at(-1);
     assert.equal(event?.type === "job_rejected" && event.code, "replayed");
+
+    const anew = again.offer({ ...honest, issueNo: honest.issueNo + 1_000 });
+    assert.ok(!kinds(anew).includes("launch"), "nor under a new number, with the real signature");
   });
 });

@@ -50,7 +50,7 @@ export function setJob(turn: Turn, job: AgentJob): void {
 export function dropJob(turn: Turn, name: JobName): void {
   const jobs = new Map(turn.state.jobs);
   jobs.delete(name);
-  turn.state = { ...turn.state, jobs };
+  turn.state = { ...turn.state, jobs, settled: new Set(turn.state.settled).add(name) };
 }
 
 export function setScheduled(turn: Turn, scheduled: Scheduled): void {

@@ -54,6 +54,8 @@ export interface JournalSnapshot {
   /** Not yet acknowledged, in order. */
   readonly events: readonly JournaledEvent[];
   readonly jobs: readonly JobRecord[];
+  /** Attempts that were accepted and are over. Names alone, and for good: none runs a second time. */
+  readonly settled: readonly JobName[];
   readonly schedule: readonly ScheduleEntry[];
   /** Jobs found in the runtime when the journal was new: reported, and otherwise left alone. */
   readonly foreign: readonly JobName[];

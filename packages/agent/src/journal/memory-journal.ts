@@ -21,6 +21,7 @@ export function createMemoryJournal({ journalId }: { readonly journalId: string 
   let events: JournaledEvent[] = [];
   let foreign: readonly JobName[] = [];
   const jobs = new Map<JobName, JobRecord>();
+  const settled = new Set<JobName>();
   const schedule = new Map<string, ScheduleEntry>();
   const outputs = new Map<string, readonly KeptOutput[]>();
   const secrets = new Map<string, string>();
@@ -37,6 +38,7 @@ export function createMemoryJournal({ journalId }: { readonly journalId: string 
         issueNo,
         events,
         jobs: [...jobs.values()],
+        settled: [...settled],
         schedule: [...schedule.values()],
         foreign,
       }),
@@ -70,7 +72,7 @@ export function createMemoryJournal({ journalId }: { readonly journalId: string 
         jobs.set(entry.record.name, entry.record);
         break;
       case "job_removed":
-        jobs.delete(entry.name);
+        if (jobs.delete(entry.name)) settled.add(entry.name);
         jobSecrets.delete(entry.name);
         break;
       case "foreign":
@@ -112,7 +114,7 @@ export function createMemoryJournal({ journalId }: { readonly journalId: string 
       // An end the old sequence had acknowledged has no place in the new one.
       const endedSeq = record.endedSeq - offset;
       if (endedSeq > 0) jobs.set(name, { ...record, endedSeq });
-      else jobs.delete(name);
+      else write({ kind: "job_removed", name });
     }
   }
 }

@@ -22,6 +22,7 @@ const SCHEMA = `
   create table facts (name text primary key, value text not null) strict;
   create table events (seq integer primary key, body text not null) strict;
   create table jobs (name text primary key, ended_seq integer, record text not null) strict;
+  create table settled (name text primary key) strict, without rowid;
   create table job_secrets (name text primary key, secrets text not null) strict;
   create table schedule (component text primary key, entry text not null) strict;
   create table outputs (component text primary key, outputs text not null) strict;
@@ -65,6 +66,7 @@ export function createSqliteJournal({ path, pagesMax }: SqliteJournalOptions): J
       jobs: rows("select record from jobs order by rowid").map(({ record }) =>
         JobRecord.parse(JSON.parse(String(record))),
       ),
+      settled: rows("select name from settled").map(({ name }) => JobName.parse(name)),
       schedule: rows("select entry from schedule order by component").map(({ entry }) =>
         ScheduleEntry.parse(JSON.parse(String(entry))),
       ),
@@ -105,6 +107,7 @@ export function createSqliteJournal({ path, pagesMax }: SqliteJournalOptions): J
         keepJob(entry.record);
         break;
       case "job_removed":
+        run("insert or ignore into settled select name from jobs where name = ?", entry.name);
         run("delete from jobs where name = ?", entry.name);
         run("delete from job_secrets where name = ?", entry.name);
         break;
@@ -166,7 +169,7 @@ export function createSqliteJournal({ path, pagesMax }: SqliteJournalOptions): J
       // An end the old sequence had acknowledged has no place in the new one.
       const endedSeq = record.endedSeq - upAcked;
       if (endedSeq > 0) keepJob({ ...record, endedSeq });
-      else run("delete from jobs where name = ?", record.name);
+      else write({ kind: "job_removed", name: record.name });
     }
   }
 

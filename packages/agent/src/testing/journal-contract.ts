@@ -80,7 +80,7 @@ export function describeJournal(
       assert.deepEqual(reopen().jobSecrets(first.name), ["s3cret"]);
     });
 
-    test("forgets a removed job and what was secret about it", async (t) => {
+    test("forgets a removed job and what was secret about it, and never that it was accepted", async (t) => {
       const { journal, reopen } = await create(t);
       const record = recordOf(job());
       journal.commit([
@@ -91,6 +91,7 @@ export function describeJournal(
       journal.commit([{ kind: "job_removed", name: record.name }]);
 
       assert.deepEqual(reopen().load().jobs, []);
+      assert.deepEqual(reopen().load().settled, [record.name]);
       assert.deepEqual(reopen().jobSecrets(record.name), []);
     });
 
