@@ -131,7 +131,7 @@ test("a vendor's plugin in shell is built into an image by the image plugin, and
     await copyArtifact({ from, to: registry, source: { repository, digest }, target });
   }
   const { repository, digest } = image("runner");
-  const vendors = "apps/notices/_plugins/motd";
+  const vendors = "plugins/notices/motd";
   const component = "apps/notices/welcome";
 
   const plugin = await artifactOf(image("image"), {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import type { AgentFrame, ServerFrame } from "@exclave/api";
 import {
   AgentId,
   evaluateConfig,
@@ -37,6 +38,7 @@ interface Bench {
   readonly starts: JobName[];
   readonly home: string;
   readonly isHeld: { value: boolean };
+  readonly isReleased: { value: boolean };
   /** How many commits will find the disk full. */
   readonly fullDisk: { commits: number };
   startAgent(): Promise<Agent>;
@@ -46,11 +48,12 @@ interface Bench {
 /** A server, a home and a runtime that outlive any agent that is started on them. */
 async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
   const home = await temporaryDirectory(t);
-  const server = await startLinkServer(t);
+  const server = await startLinkServer(t, { answer: giveAccess });
   const director = createDirector();
   const place: FakePlace = new Map();
   const starts: JobName[] = [];
   const isHeld = { value: true };
+  const isReleased = { value: true };
   const fullDisk = { commits: 0 };
   const keys = generateKeyPairSync("ed25519");
   const identity = {
@@ -85,6 +88,8 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
         sandbox: {},
         registry: { url: "http://install.test", token: async () => "token" },
         holds: async () => isHeld.value,
+        released: async () => refuse(isReleased.value),
+        releaseKey: "",
       },
     };
     const now = Date.now;
@@ -123,10 +128,23 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
     starts,
     home,
     isHeld,
+    isReleased,
     fullDisk,
     startAgent: start,
     openJournal,
   };
+}
+
+/** Registry access for whoever asks. */
+function giveAccess(frame: AgentFrame): ServerFrame | undefined {
+  if (frame.type !== "grant_want") return undefined;
+  const { job, attempt } = frame;
+  const grant = { registryUrl: "http://vendor.test", token: "granted", expiresAt: 1 };
+  return { type: "grant", job, attempt, grant };
+}
+
+function refuse(isReleased: boolean): void {
+  if (!isReleased) throw new Failure("signature", "no signed release lists it");
 }
 
 function fillable(journal: Journal, fullDisk: Bench["fullDisk"]): Journal {
@@ -272,6 +290,51 @@ test("a job that is not synced is not started, and says what is missing", async 
   assert.equal(end.outcome.code, "not_synced");
   assert.ok(end.outcome.message.includes(DIGEST));
   assert.deepEqual(b.starts, []);
+});
+
+test("a job whose bytes no signed release lists is not started", async (t) => {
+  const b = await bench(t, async () => 0);
+  b.isReleased.value = false;
+  const manifest = current("apply");
+  await b.startAgent();
+
+  offer(b, manifest);
+  await b.server.until(() => endOf(b, manifest) !== undefined, "the job has ended");
+
+  const end = endOf(b, manifest);
+  assert.ok(end?.type === "job_ended" && end.outcome.kind === "failed");
+  assert.equal(end.outcome.code, "signature");
+  assert.deepEqual(b.starts, []);
+});
+
+test("a sync that succeeded counts only if what it brought was released", async (t) => {
+  const digest = DIGEST;
+  const said = { type: "artifact", name: "api", repository: "apps/crm/api", digest };
+  const b = await bench(t, async ({ say }) => {
+    say(`${JSON.stringify(said)}\n${OK}`);
+    return 0;
+  });
+  const materials = [{ name: "api", repository: "apps/crm/api", digest }];
+  const sync = (name: string) => current(name, { operation: "sync", step: { materials } });
+  await b.startAgent();
+
+  const good = sync("good");
+  offer(b, good);
+  await b.server.until(() => endOf(b, good) !== undefined, "the good sync has ended");
+  b.isReleased.value = false;
+  const bad = sync("bad");
+  offer(b, bad);
+  await b.server.until(() => endOf(b, bad) !== undefined, "the bad sync has ended");
+
+  const ends = [good, bad].map((manifest) => endOf(b, manifest));
+  assert.deepEqual(
+    ends.map((end) => end?.type === "job_ended" && end.outcome),
+    [
+      { kind: "succeeded" },
+      { kind: "failed", code: "signature", message: "no signed release lists it" },
+    ],
+  );
+  assert.equal(b.starts.length, 2);
 });
 
 test("a lying server starts nothing, and each refusal is on record", async (t) => {

@@ -5,9 +5,10 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { AgentKind } from "@exclave/api";
 import { type ArtifactRef, evaluateConfig, Failure, Instant, judgeEnvelope } from "@exclave/core";
-import { createRegistryClient } from "@exclave/oci";
+import { type Access, createRegistryClient } from "@exclave/oci";
 import { createProcessRuntime, type ImageSource, type JobRuntime } from "@exclave/runtime";
 import { type Agent, startAgent } from "./agent.ts";
+import { type CheckReleased, createCheckReleased } from "./check-released.ts";
 import type { AgentRules } from "./core/agent-state.ts";
 import { readIfThere } from "./durable-file.ts";
 import { type Identity, keepIdentity, readIdentity, verifyEd25519 } from "./identity.ts";
@@ -19,7 +20,7 @@ import { createSqliteJournal } from "./journal/sqlite-journal.ts";
 import type { Log } from "./log.ts";
 import type { OwnInstall, Workplace } from "./prepare-job.ts";
 import { publishImages } from "./publish-images.ts";
-import { openOwnRegistry, readSandbox } from "./sandbox.ts";
+import { type OwnRegistry, openOwnRegistry, readSandbox } from "./sandbox.ts";
 import { createSpool } from "./spool.ts";
 
 export interface ComposeOptions {
@@ -160,7 +161,27 @@ async function openPlace(options: ComposeOptions, identity: Identity): Promise<P
   const keyPath = join(home, "registry", "token.key");
   const name = identity.audience;
   const registry = await openOwnRegistry({ sandbox, keyPath, install: name, now });
-  return { runtime, install: { name, registry, sandbox, holds: holdsIn(registry.url) } };
+  const releaseKey = identity.keys.release.spki;
+  const released = createCheckReleased({ releaseKey, withRegistry: openedWith(registry) });
+  const holds = holdsIn(registry.url);
+  return { runtime, install: { name, registry, sandbox, holds, released, releaseKey } };
+}
+
+function openedWith(registry: OwnRegistry): CheckReleased["withRegistry"] {
+  return async (repositories, read) => {
+    const access = repositories.map(
+      (name): Access => ({ type: "repository", name, actions: ["pull"] }),
+    );
+    const client = createRegistryClient({
+      url: registry.url,
+      token: await registry.token(access),
+    });
+    try {
+      return await read(client);
+    } finally {
+      client.close();
+    }
+  };
 }
 
 function imagesIn(directory: string): ImageSource {

@@ -82,9 +82,9 @@ export function createJobs({ runtime, spool, journal, place, now, log }: JobsOpt
     }
   }
 
-  function follow(record: JobRecord, options: FollowOptions): Promise<EndedJob> {
+  async function follow(record: JobRecord, options: FollowOptions): Promise<EndedJob> {
     const secrets = journal.jobSecrets(record.name);
-    return followJob({
+    const ended = await followJob({
       runtime,
       spool,
       record,
@@ -93,6 +93,24 @@ export function createJobs({ runtime, spool, journal, place, now, log }: JobsOpt
       log,
       ...options,
     });
+    return stepOf(record).operation === "sync" ? confirmSync(record, ended) : ended;
+  }
+
+  /** What a sync brought counts only if it was released: signed, and listed in what was signed. */
+  async function confirmSync(record: JobRecord, ended: EndedJob): Promise<EndedJob> {
+    if (ended.outcome.kind !== "succeeded" || !place.own) return ended;
+    const { materials, releases = [] } = stepOf(record);
+    const brought = materials.filter(
+      (ref) => !releases.some(({ digest }) => digest === ref.digest),
+    );
+    try {
+      await place.own.released(releases, brought);
+      return ended;
+    } catch (reason) {
+      const { code, message } = asFailure(reason);
+      log.warn("what a sync brought does not count", { job: record.name, code, reason });
+      return { ...ended, result: undefined, outcome: { kind: "failed", code, message } };
+    }
   }
 
   function outputsKey(): string {

@@ -7,6 +7,7 @@ import { prepareJob, type Workplace } from "./prepare-job.ts";
 import { DIGEST, job, NOW, recordOf } from "./testing/builders.ts";
 
 const OTHER = digestOf("an artifact");
+const RELEASES = [{ repository: "releases/crm", digest: digestOf("a release") }];
 const GRANT: Grant = {
   registryUrl: "http://vendor.test",
   token: "granted",
@@ -15,7 +16,11 @@ const GRANT: Grant = {
   sourceToken: "source-token",
 };
 
-function placeWith({ held = [DIGEST, OTHER], install = true } = {}): Workplace {
+function placeWith({
+  held = [DIGEST, OTHER],
+  released = [DIGEST, OTHER],
+  install = true,
+} = {}): Workplace {
   return {
     journal: createMemoryJournal({ journalId: "j" }),
     path: "/usr/bin",
@@ -30,6 +35,12 @@ function placeWith({ held = [DIGEST, OTHER], install = true } = {}): Workplace {
             JSON.stringify(access.map(({ name, actions }) => [name, actions])),
         },
         holds: async ({ digest }) => held.includes(digest),
+        releaseKey: "the release key",
+        released: async (releases, refs) => {
+          if (releases.length === 0 || !refs.every(({ digest }) => released.includes(digest))) {
+            throw new Failure("signature", "no signed release lists it");
+          }
+        },
       },
     }),
   };
@@ -39,7 +50,9 @@ async function prepare(manifest: Manifest, place: Workplace, grant?: Grant) {
   const [step] = manifest.steps;
   assert.ok(step);
   const { name } = recordOf(manifest);
-  const { spec, secrets } = await prepareJob({ name, manifest, step, grant, now: NOW }, place);
+  const released = { releases: RELEASES, ...step };
+  const job = { name, manifest, step: released, grant, now: NOW };
+  const { spec, secrets } = await prepareJob(job, place);
   const document = JobDocument.parse(JSON.parse(spec.files["job.json"] ?? ""));
   return { spec, secrets, document };
 }
@@ -102,6 +115,18 @@ test("prepares nothing that is not in the install's own registry", async () => {
   }
 });
 
+test("prepares nothing that no signed release lists", async () => {
+  const artifact = { repository: "apps/crm/api", digest: OTHER };
+  const manifest = job("apply", { step: { artifact } });
+  const isRefused = (reason: unknown) => reason instanceof Failure && reason.code === "signature";
+
+  for (const released of [[], [DIGEST], [OTHER]]) {
+    await assert.rejects(prepare(manifest, placeWith({ released })), isRefused);
+  }
+  const unnamed = job("apply", { step: { artifact, releases: [] } });
+  await assert.rejects(prepare(unnamed, placeWith()), isRefused);
+});
+
 test("a job gets a token for what it reads and nothing else", async () => {
   const artifact = { repository: "apps/crm/api", digest: OTHER };
 
@@ -121,14 +146,23 @@ test("a sync reads from the vendor with the server's grant and writes to the ins
   const materials = [{ name: "api", repository: "apps/crm/api", digest: digestOf("new") }];
   const manifest = job("sync", {
     operation: "sync",
-    step: { materials, config: { raw: "${{ x }}" } },
+    step: {
+      materials,
+      config: { raw: "${{ x }}" },
+      parameters: { mountFrom: ["exclave/runner", "apps/crm/api"] },
+    },
   });
 
   const { document } = await prepare(manifest, placeWith(), GRANT);
 
   assert.deepEqual(document.registry, { url: "http://vendor.test", token: "granted" });
   assert.equal(document.pushTo?.url, "http://install.test");
-  assert.deepEqual(JSON.parse(document.pushTo?.token ?? ""), [["apps/crm/api", ["pull", "push"]]]);
+  assert.deepEqual(JSON.parse(document.pushTo?.token ?? ""), [
+    ["apps/crm/api", ["pull", "push"]],
+    ["exclave/runner", ["pull"]],
+  ]);
+  assert.deepEqual(document.parameters.releases, [RELEASES[0]?.digest]);
+  assert.deepEqual(document.parameters.releaseKeys, ["the release key"]);
   await assert.rejects(prepare(manifest, placeWith()), /no access/);
 });
 

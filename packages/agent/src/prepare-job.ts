@@ -14,6 +14,7 @@ import {
 } from "@exclave/core";
 import type { Access } from "@exclave/oci";
 import type { ImageRef, JobSpec } from "@exclave/runtime";
+import type { Released } from "./check-released.ts";
 import type { Journal } from "./journal/journal.ts";
 import type { OwnRegistry } from "./sandbox.ts";
 
@@ -46,6 +47,9 @@ export interface OwnInstall {
   readonly sandbox: Readonly<Record<string, unknown>>;
   /** Whether the install's registry holds it. */
   readonly holds: (ref: ArtifactRef, token: string) => Promise<boolean>;
+  readonly released: Released;
+  /** The pinned key that signs releases, base64 SPKI DER. */
+  readonly releaseKey: string;
 }
 
 export type Config = Record<string, unknown>;
@@ -77,7 +81,7 @@ export async function prepareJob(job: PrepareJob, place: Workplace): Promise<Pre
     type: step.type,
     operation: step.operation,
     config,
-    parameters: step.parameters,
+    parameters: { ...step.parameters, ...places.parameters },
     // A build's artifact is its source, which is no artifact of a registry yet.
     artifact: step.operation === "build" ? undefined : step.artifact,
     materials: step.materials,
@@ -101,6 +105,7 @@ export async function prepareJob(job: PrepareJob, place: Workplace): Promise<Pre
 interface Places {
   readonly image: ImageRef;
   readonly access: Pick<JobDocument, "registry" | "pushTo" | "source">;
+  readonly parameters?: Readonly<Record<string, unknown>>;
 }
 
 async function inInstall({ step, grant }: PrepareJob, own: OwnInstall): Promise<Places> {
@@ -112,18 +117,35 @@ async function inInstall({ step, grant }: PrepareJob, own: OwnInstall): Promise<
   for (const ref of read) await mustHold(own, ref, token);
 
   const image = { registryUrl: registry.url, ...step.plugin, token };
-  if (!isSync) return { image, access: { registry: { url: registry.url, token } } };
+  if (!isSync) {
+    await own.released(step.releases ?? [], read);
+    return { image, access: { registry: { url: registry.url, token } } };
+  }
 
   const vendor = mustHaveGrant(grant);
-  const pushToken = await registry.token(accessTo(step.materials, ["pull", "push"]));
+  const pushToken = await registry.token(syncAccess(step));
   return {
     image,
     access: {
       registry: { url: vendor.registryUrl, token: vendor.token },
       pushTo: { url: registry.url, token: pushToken, repository: "" },
     },
+    parameters: {
+      releases: (step.releases ?? []).map(({ digest }) => digest),
+      releaseKeys: [own.releaseKey],
+    },
   };
 }
+
+/** A sync writes what it brings; where the same blobs may lie already, it reads. */
+function syncAccess({ materials, parameters }: ManifestStep): Access[] {
+  const written = accessTo(materials, ["pull", "push"]);
+  const mountFrom = Array.isArray(parameters.mountFrom) ? parameters.mountFrom : [];
+  const others = mountFrom.filter((name) => !written.some((access) => access.name === name));
+  return [...written, ...others.map((name): Access => ({ ...REPOSITORY, name: String(name) }))];
+}
+
+const REPOSITORY: Omit<Access, "name"> = { type: "repository", actions: ["pull"] };
 
 async function atVendor({ manifest, step, grant }: PrepareJob): Promise<Places> {
   const { registryUrl, token, sourceUrl, sourceToken } = mustHaveGrant(grant);
@@ -145,7 +167,7 @@ async function atVendor({ manifest, step, grant }: PrepareJob): Promise<Places> 
 
 function defaultRepository({ app }: Manifest, step: ManifestStep): string | undefined {
   if (app === undefined) return undefined;
-  return step.operation === "assemble" ? `apps/${app}/_release` : `apps/${app}/${step.component}`;
+  return step.operation === "assemble" ? `releases/${app}` : `apps/${app}/${step.component}`;
 }
 
 async function mustHold(own: OwnInstall, ref: ArtifactRef, token: string): Promise<void> {

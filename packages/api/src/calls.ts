@@ -88,6 +88,21 @@ export const getInfo = get({
   }),
 });
 
+export const getReleaseKey = call({
+  name: "getReleaseKey",
+  method: "GET",
+  path: "/v1/keys/release",
+  access: "public",
+  summary: "The public key that releases are signed with, as PEM: for `cosign verify --key`",
+  params: none,
+  query: none,
+  body: nothing,
+  response: z.string(),
+  produces: "bytes",
+  consumes: "nothing",
+  status: 200,
+});
+
 export const joinAgent = post({
   name: "joinAgent",
   path: "/v1/agents/join",
@@ -458,6 +473,7 @@ export const watchEvents = call({
 
 export const CALLS: readonly Call[] = [
   getInfo,
+  getReleaseKey,
   joinAgent,
   listAgents,
   listPlugins,

@@ -45,6 +45,8 @@ export const ManifestStep = z.object({
   effect: Effect,
   /** Other content the step reads: what a sync copies, what an assemble lists. */
   materials: z.array(ArtifactRef.extend({ name: z.string() })).default([]),
+  /** Indexes of signed releases: what the step runs in an install must be listed by one of them. */
+  releases: z.array(ArtifactRef).optional(),
 });
 export type ManifestStep = z.infer<typeof ManifestStep>;
 
@@ -93,6 +95,8 @@ export const Manifest = z.object({
 export type Manifest = z.infer<typeof Manifest>;
 
 export const MANIFEST_PAYLOAD_TYPE = "application/vnd.exclave.manifest.v1+json";
+/** On each entry of a release's index: the repository it belongs to, in whichever registry. */
+export const REPOSITORY_ANNOTATION = "dev.exclave.repository";
 export const RELEASE_PAYLOAD_TYPE = "application/vnd.exclave.release.v1+json";
 
 /** DSSE: payload and signatures are base64; the payload is never re-encoded after signing. */

@@ -1,15 +1,19 @@
 // Writes a release: one OCI index that lists every component's artifact and every plugin, complete in
 // its own repository, so that copying the index is copying the release.
 
-import { canonicalBytes, type Digest, type JobDocument, type JobLine } from "@exclave/core";
+import {
+  canonicalBytes,
+  type Digest,
+  type JobDocument,
+  type JobLine,
+  REPOSITORY_ANNOTATION,
+} from "@exclave/core";
 import { type ContentStore, copyArtifact, type Descriptor, MEDIA_TYPES } from "@exclave/oci";
 import { z } from "zod";
 
 export const RELEASE_ARTIFACT_TYPE = "application/vnd.exclave.release.v1+json";
 /** On each entry of a release: what it is in the release. */
 export const MATERIAL_ANNOTATION = "dev.exclave.material";
-/** And where it belongs in a registry: a release that travels as a file is unpacked by this. */
-export const REPOSITORY_ANNOTATION = "dev.exclave.repository";
 
 const Parameters = z.object({
   annotations: z.record(z.string(), z.string()).default({}),

@@ -15,6 +15,7 @@ import {
 import { type ContentStore, createRegistryClient } from "@exclave/oci";
 import { type ArtifactNeed, runOperation } from "@exclave/plugin-sdk";
 import { assemble } from "./assemble.ts";
+import { attachArtifact } from "./assemble-attach.ts";
 import { fetchSource } from "./fetch-source.ts";
 import { type LoadedPlugin, loadPlugin } from "./load-plugin.ts";
 import { type Materialised, materialiseArtifact } from "./materialise-artifact.ts";
@@ -54,15 +55,21 @@ async function perform(options: RunJobOptions): Promise<Result> {
   const { operation, materials, parameters } = document;
 
   if (operation === "sync") {
-    const to = needed(document.pushTo, "a registry to sync to");
-    await sync({ from: sourceRegistry(document), to: client(to), materials, signal, write });
+    const push = needed(document.pushTo, "a registry to sync to");
+    const [from, to] = [sourceRegistry(document), client(push)];
+    await sync({ from, to, prefix: push.repository, materials, parameters, signal, write });
     return {};
   }
   if (operation === "assemble") {
     const push = needed(document.pushTo, "a repository for the release");
     const { repository } = push;
+    const to = client(push);
+    if (parameters.attach !== undefined) {
+      await attachArtifact({ to, repository, artifact: parameters.attach, signal, write });
+      return {};
+    }
     const from = sourceRegistry(document);
-    await assemble({ from, to: client(push), repository, materials, parameters, signal, write });
+    await assemble({ from, to, repository, materials, parameters, signal, write });
     return {};
   }
 

@@ -1,6 +1,7 @@
 // The server's keys: made at first start, kept as PEM that its owner alone can read, each for one
 // purpose. The director says what an install should do now, the release key says what exists, the
-// registry key opens the vendor's registry for minutes.
+// registry key opens the vendor's registry for minutes. The release key is P-256, which every tool
+// that checks signatures of artifacts understands; the others are Ed25519.
 
 import {
   createPrivateKey,
@@ -32,9 +33,9 @@ export interface Keys {
 
 export async function loadKeys(directory: string): Promise<Keys> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  const director = await loadKey(join(directory, "director.pem"));
-  const release = await loadKey(join(directory, "release.pem"));
-  const registry = await loadKey(join(directory, "registry.pem"));
+  const director = await loadKey(join(directory, "director.pem"), makeEd25519);
+  const release = await loadKey(join(directory, "release.pem"), makeP256);
+  const registry = await loadKey(join(directory, "registry.pem"), makeEd25519);
   return {
     director,
     release,
@@ -43,8 +44,8 @@ export async function loadKeys(directory: string): Promise<Keys> {
   };
 }
 
-async function loadKey(file: string): Promise<SigningKey> {
-  const pem = (await readIfThere(file)) ?? (await makeKey(file));
+async function loadKey(file: string, make: () => KeyObject): Promise<SigningKey> {
+  const pem = (await readIfThere(file)) ?? (await keepKey(file, make()));
   try {
     return signingKey(createPrivateKey(pem));
   } catch (cause) {
@@ -52,8 +53,15 @@ async function loadKey(file: string): Promise<SigningKey> {
   }
 }
 
-async function makeKey(file: string): Promise<string> {
-  const { privateKey } = generateKeyPairSync("ed25519");
+function makeEd25519(): KeyObject {
+  return generateKeyPairSync("ed25519").privateKey;
+}
+
+function makeP256(): KeyObject {
+  return generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
+}
+
+async function keepKey(file: string, privateKey: KeyObject): Promise<string> {
   const pem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
   await writeDurably(file, pem, 0o600);
   return pem;
@@ -61,11 +69,12 @@ async function makeKey(file: string): Promise<string> {
 
 export function signingKey(privateKey: KeyObject): SigningKey {
   const publicKey = createPublicKey(privateKey);
+  const algorithm = publicKey.asymmetricKeyType === "ec" ? "sha256" : null;
   return {
     keyid: sha256Hex(spkiOf(publicKey)),
     privateKey,
     publicKey,
-    sign: (bytes) => sign(null, bytes, privateKey),
+    sign: (bytes) => sign(algorithm, bytes, privateKey),
   };
 }
 

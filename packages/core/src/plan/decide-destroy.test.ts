@@ -8,11 +8,12 @@ import {
   named,
   now,
   plan,
+  ref,
   seen,
   syncedFor,
   wanted,
 } from "./install.testing.ts";
-import { type SeenComponent } from "./install-state.ts";
+import { artifactKey, type Seen, type SeenComponent } from "./install-state.ts";
 import { planInstall } from "./plan-install.ts";
 
 describe("for what is no longer wanted, the plan", () => {
@@ -23,6 +24,20 @@ describe("for what is no longer wanted, the plan", () => {
     db: { deployed: deployedAs(db) },
     api: { deployed: deployedAs(api) },
   };
+
+  test("brings the release it came from before it goes", () => {
+    const index = ref("releases/crm", "release-1");
+    const there = { api: { deployed: { ...deployedAs(api), index } } };
+    const request = wanted([], { allowDestroy: new Set([named("api")]) });
+    const at = (keys: Seen["synced"]) =>
+      planInstall({ wanted: request, seen: seen({ synced: keys, components: there }), now });
+
+    const before = at(synced);
+    const after = at(new Set([...synced, artifactKey(index)]));
+
+    assert.deepEqual(materialsOf(before.steps[0]), ["release"]);
+    assert.deepEqual(kinds(after.steps), ["destroy api"]);
+  });
 
   test("destroys nothing without a wish, and says how to wish it", () => {
     const { steps, holds } = plan([db], { synced, components: both });

@@ -70,7 +70,7 @@ function standsOn(name: ComponentName, component: ComponentName, world: World): 
 
 function unsyncedHold(component: ComponentName, world: World): Hold | undefined {
   const trace = traceOf(world.there(component));
-  const refs = [trace?.plugin, trace?.artifact].filter((ref) => ref !== undefined);
+  const refs = [trace?.plugin, trace?.artifact, trace?.index].filter((ref) => ref !== undefined);
   if (refs.every(world.isSynced)) return undefined;
   const because = "what it takes to destroy it is not in the install's registry";
   return { component, because, endsWhen: "the sync has brought it" };

@@ -57,10 +57,16 @@ function missingMaterials(world: World): Material[] {
     want(name, artifact);
   }
   // A plugin that takes something down also runs from the install's registry, or not at all.
-  for (const name of world.leftovers.filter(world.mayDestroy)) {
-    const trace = traceOf(world.there(name));
+  const leaving = world.leftovers.filter(world.mayDestroy).map((name) => ({
+    name,
+    trace: traceOf(world.there(name)),
+  }));
+  for (const { name, trace } of leaving) {
     want(`plugin ${trace?.type}`, trace?.plugin);
     want(name, trace?.artifact);
   }
+  // Last, because a release is made of all that went before.
+  if (world.wanted.length > 0) want("release", world.index);
+  for (const { trace } of leaving) want("release", trace?.index);
   return [...materials.values()];
 }

@@ -121,6 +121,7 @@ function unsyncedHold(want: WantedComponent, world: World) {
     { name: "the runner", ref: world.runner },
     { name: "its plugin", ref: want.plugin },
     ...(want.artifact ? [{ name: "its artifact", ref: want.artifact }] : []),
+    ...(world.index ? [{ name: "its release", ref: world.index }] : []),
   ];
   const missing = refs.filter(({ ref }) => !world.isSynced(ref)).map(({ name }) => name);
   if (missing.length === 0) return undefined;

@@ -11,6 +11,8 @@ export interface Wanted {
   readonly mode: "present" | "destroyed";
   /** What the components come from; shown in reasons. */
   readonly release?: string;
+  /** The release's signed index: nothing of it runs before this is in the install's registry. */
+  readonly index?: ArtifactRef;
   readonly runner: ArtifactRef;
   readonly components: readonly WantedComponent[];
   /** Components somebody said may go, though they are deployed and no longer wanted. */
@@ -78,6 +80,8 @@ export interface DeployedComponent {
   readonly plugin: ArtifactRef;
   readonly config: Readonly<Record<string, unknown>>;
   readonly dependsOn: readonly ComponentName[];
+  /** The signed index of the release it came from: a destroy is checked against it. */
+  readonly index?: ArtifactRef;
   /** Tells only whether its outputs changed; absent before they are known. */
   readonly outputsDigest?: string;
 }

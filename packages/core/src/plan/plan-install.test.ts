@@ -34,6 +34,23 @@ describe("the plan for an install", () => {
     );
   });
 
+  test("brings the release itself, last, and deploys nothing of it before", () => {
+    const index = ref("releases/crm", "release-2");
+    const api = component("api");
+    const request = wanted([api], { index });
+
+    const before = planInstall({ wanted: request, seen: seen({ synced: syncedFor(api) }), now });
+    const synced = new Set([...syncedFor(api), artifactKey(index)]);
+    const after = planInstall({ wanted: request, seen: seen({ synced }), now });
+    const fresh = planInstall({ wanted: request, seen: seen(), now });
+
+    assert.deepEqual(kinds(before.steps), ["sync"]);
+    assert.deepEqual(materialsOf(before.steps[0]), ["release"]);
+    assert.match(before.holds[0]?.because ?? "", /not in the install's registry yet: its release/);
+    assert.deepEqual(kinds(after.steps), ["apply api"]);
+    assert.equal(materialsOf(fresh.steps[0]).at(-1), "release");
+  });
+
   test("brings the same bytes into every repository that needs them", () => {
     const twin = { ...component("b"), artifact: ref("apps/crm/b", "a-1") };
 

@@ -19,6 +19,7 @@ export interface World {
   readonly seen: Seen;
   readonly runner: ArtifactRef;
   readonly release: string | undefined;
+  readonly index: ArtifactRef | undefined;
   /** Empty when everything is to go. */
   readonly wanted: readonly WantedComponent[];
   /** Deployed, or possibly so, and not wanted as it is. */
@@ -49,6 +50,7 @@ export function createWorld(request: Wanted, seen: Seen, now: Instant): World {
     seen,
     runner: request.runner,
     release: request.release,
+    index: request.index,
     wanted,
     leftovers: [...seen.components.keys()].filter(isLeftover),
     isWanted: (name) => byName.has(name),

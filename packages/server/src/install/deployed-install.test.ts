@@ -68,7 +68,7 @@ describe("a deployed install", () => {
     });
 
     const view = await settled(at);
-    assert.deepEqual(at.install.done, ["destroy web"]);
+    assert.deepEqual(at.install.done, ["sync", "destroy web"]);
     assert.deepEqual(
       view.components.map(({ name }) => name),
       ["database", "api"],

@@ -2,6 +2,7 @@
 
 import {
   type AppConfig,
+  type ArtifactRef,
   artifactKey,
   ComponentName,
   ComponentType,
@@ -14,6 +15,7 @@ import {
   type WantedComponent,
 } from "@exclave/core";
 import type { ServerContext } from "../context.ts";
+import { releaseIndex } from "../release/release-loop.ts";
 import type {
   AgentRow,
   ComponentRow,
@@ -32,6 +34,8 @@ export interface InstallFacts {
   readonly release?: ReleaseRow;
   readonly app?: AppConfig;
   readonly components: readonly ComponentRow[];
+  /** Signed indexes, by release, of everything the install has or wants. */
+  readonly indexes: ReadonlyMap<string, ArtifactRef>;
   /** Jobs of the install that are not over: its own agent's, and the setup agent's about it. */
   readonly open: readonly JobRow[];
   readonly agent?: AgentRow;
@@ -50,11 +54,13 @@ export async function gatherInstall(
   const agent = await tx.agents.byAudience(install.name);
   const sandboxImage = await tx.images.get(`sandbox/${install.sandbox}`);
   const [runnerImage] = await tx.images.ofKind("runner");
+  const components = await tx.components.ofInstall(install.name);
   const setup = (await tx.jobs.open("setup")).filter((job) => job.install === install.name);
   return {
     install,
     ...(release ? { release, app: readApp(release) } : {}),
-    components: await tx.components.ofInstall(install.name),
+    components,
+    indexes: await signedIndexes(tx, components, release),
     open: [...(await tx.jobs.open(install.name)), ...setup],
     ...(agent ? { agent } : {}),
     isAgentOnline: presence.isOnline(install.name),
@@ -62,6 +68,22 @@ export async function gatherInstall(
     ...(sandboxImage ? { sandboxImage } : {}),
     ...(runnerImage ? { runnerImage } : {}),
   };
+}
+
+async function signedIndexes(
+  tx: Readers,
+  components: readonly ComponentRow[],
+  wanted: ReleaseRow | undefined,
+): Promise<Map<string, ArtifactRef>> {
+  const there = components.flatMap(({ deployed, attempted }) => [deployed, attempted]);
+  const ids = new Set(there.flatMap((trace) => trace?.release ?? []));
+  const rows = await Promise.all([...ids].map((id) => tx.releases.get(id)));
+  return new Map(
+    [wanted, ...rows].flatMap((row) => {
+      const index = row && releaseIndex(row);
+      return index ? [[row.id, index] as const] : [];
+    }),
+  );
 }
 
 async function wantedRelease(tx: Readers, install: InstallRow): Promise<ReleaseRow | undefined> {
@@ -72,13 +94,15 @@ async function wantedRelease(tx: Readers, install: InstallRow): Promise<ReleaseR
 }
 
 /** Undefined while nothing can be wanted: no release yet, and nothing that has to go. */
-export function wantedOf({ install, release, app }: InstallFacts): Wanted | undefined {
+export function wantedOf({ install, release, app, indexes }: InstallFacts): Wanted | undefined {
   const runner = release?.runner ?? install.runner;
   if (!runner || (install.mode === "present" && !release)) return undefined;
+  const index = release && indexes.get(release.id);
   return {
     install: InstallName.parse(install.name),
     mode: install.mode,
     ...(release ? { release: release.version } : {}),
+    ...(index ? { index } : {}),
     runner,
     components: release && app ? wantedComponents(install, release, app) : [],
     allowDestroy: new Set(install.allowDestroy.map((name) => ComponentName.parse(name))),
@@ -145,13 +169,16 @@ export function isComponentWork(
   return kind === "plan" || kind === "apply" || kind === "destroy";
 }
 
-function seenComponent(name: string, { components, open }: InstallFacts): SeenComponent {
+function seenComponent(name: string, facts: InstallFacts): SeenComponent {
+  const { components, open, indexes } = facts;
   const row = components.find((component) => component.name === name);
   const active = open.find((job) => job.component === name && isComponentWork(job.about.kind));
   const kind = active?.about.kind;
   return {
-    ...(row?.deployed ? { deployed: deployedComponent(row.deployed, row.outputsDigest) } : {}),
-    ...(row?.attempted ? { attempted: deployedComponent(row.attempted, null) } : {}),
+    ...(row?.deployed
+      ? { deployed: deployedComponent(row.deployed, indexes, row.outputsDigest) }
+      : {}),
+    ...(row?.attempted ? { attempted: deployedComponent(row.attempted, indexes, null) } : {}),
     ...(row?.plan ? { plan: row.plan } : {}),
     ...(active && kind && isComponentWork(kind)
       ? { activeJob: { job: active.id, operation: kind, state: active.state.status } }
@@ -168,8 +195,13 @@ function withoutAbsent({ key, ...failure }: NonNullable<InstallRow["syncFailure"
   return { ...failure, ...(key === undefined ? {} : { key }) };
 }
 
-function deployedComponent(deployed: Deployed, outputsDigest: string | null): DeployedComponent {
+function deployedComponent(
+  deployed: Deployed,
+  indexes: InstallFacts["indexes"],
+  outputsDigest: string | null,
+): DeployedComponent {
   const { deployKey, type, artifact, plugin, config, dependsOn } = deployed;
+  const index = indexes.get(deployed.release);
   return {
     deployKey,
     type: ComponentType.parse(type),
@@ -177,6 +209,7 @@ function deployedComponent(deployed: Deployed, outputsDigest: string | null): De
     ...(artifact ? { artifact } : {}),
     config,
     dependsOn: dependsOn.map((name) => ComponentName.parse(name)),
+    ...(index ? { index } : {}),
     ...(outputsDigest === null ? {} : { outputsDigest }),
   };
 }

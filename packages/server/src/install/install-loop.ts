@@ -2,6 +2,7 @@
 // install changed since it was read; the loop is woken by that change anyway.
 
 import {
+  artifactKey,
   ComponentName,
   type ComponentStep,
   ComponentType,
@@ -12,6 +13,7 @@ import {
 import { audit, type ServerContext } from "../context.ts";
 import { issueJob, type JobOrder } from "../issue-job.ts";
 import { createJoin } from "../joins.ts";
+import { materialsOf } from "../release/plan-release.ts";
 import type { Deployed, InstallRow } from "../store/rows.ts";
 import { componentKey, type Tables } from "../store/store.ts";
 import { emptyComponent } from "./empty-component.ts";
@@ -180,27 +182,30 @@ async function issueStep(
     requestedBy: install.requestedBy,
   };
   if (step.kind === "sync") {
-    await issueJob(tx, context, { ...common, ...syncOrder(step) });
+    await issueJob(tx, context, { ...common, ...syncOrder(facts, step) });
     return;
   }
   const order = await componentOrder(tx, facts, step);
   await issueJob(tx, context, { ...common, ...order });
 }
 
-function syncOrder({
-  materials,
-  runner,
-  key,
-}: SyncStep): Pick<JobOrder, "step" | "about" | "reads"> {
+function syncOrder(
+  { install, release, indexes }: InstallFacts,
+  { materials, runner, key }: SyncStep,
+): Pick<JobOrder, "step" | "about" | "reads"> {
   const refs = materials.map(({ repository, digest }) => ({ repository, digest }));
+  const there = new Set([...install.synced, ...refs].map(artifactKey));
+  // Where the install may have the same blobs from before.
+  const homes = release ? materialsOf(release).map(({ repository }) => repository) : [];
   return {
     step: {
       operation: "sync",
       plugin: runner,
       config: {},
-      parameters: {},
+      parameters: { mountFrom: [...new Set(homes)] },
       effect: "idempotent",
       materials: [...materials],
+      releases: [...indexes.values()].filter((index) => there.has(artifactKey(index))),
     },
     about: { kind: "sync", key, materials: refs },
     reads: refs,
@@ -220,6 +225,7 @@ async function componentOrder(tx: Tables, facts: InstallFacts, step: ComponentSt
       : step.kind === "plan"
         ? { kind: "plan" as const, deployKey: step.deployKey, type: step.type }
         : { kind: "destroy" as const };
+  const index = facts.indexes.get(deployed.release);
   const wanted = app?.components.find(({ name }) => name === step.component);
   const seconds = wanted?.statusEverySeconds;
   const isWatched = step.kind === "apply" && deployed.effects.status !== undefined;
@@ -234,6 +240,7 @@ async function componentOrder(tx: Tables, facts: InstallFacts, step: ComponentSt
       parameters: step.plan ? { plan: step.plan } : {},
       effect: deployed.effects[step.kind] ?? ("idempotent" as const),
       materials: [],
+      releases: index ? [index] : [],
     },
     about,
     inputs: deployed.inputs,

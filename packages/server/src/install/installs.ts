@@ -11,7 +11,7 @@ import type { z } from "zod";
 import { audit, type ServerContext } from "../context.ts";
 import { issueJob } from "../issue-job.ts";
 import { readyRelease } from "../release/channels.ts";
-import type { ReadApp } from "../release/release-loop.ts";
+import { type ReadApp, releaseIndex } from "../release/release-loop.ts";
 import type { InstallRow, JobRow } from "../store/rows.ts";
 import { componentKey, type Readers, type Tables } from "../store/store.ts";
 import { checkInputs } from "./inputs.ts";
@@ -227,6 +227,8 @@ export async function runInInstall(
       throw new Failure("unavailable", `the agent of ${name} is not connected`);
     }
     const { type, plugin, artifact, config, inputs, generatedSecrets } = deployed;
+    const release = await tx.releases.get(deployed.release);
+    const index = release && releaseIndex(release);
     return issueJob(tx, context, {
       audience: name,
       install: name,
@@ -242,6 +244,7 @@ export async function runInInstall(
         parameters: parametersOf(body),
         effect,
         materials: [],
+        releases: index ? [index] : [],
       },
       about: { kind: "request" },
       inputs,

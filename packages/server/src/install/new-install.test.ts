@@ -107,10 +107,53 @@ describe("a new install", () => {
       "apps/crm/web",
       "exclave/plugins/command",
       "exclave/plugins/terraform",
+      "releases/crm",
     ]);
-    assert.equal(scope.digests?.length, 5);
+    const [manifest] = at.install.manifests;
+    const named = manifest?.steps[0]?.materials.map(({ digest }) => digest);
+    assert.deepEqual(scope.digests?.toSorted(), named?.toSorted());
+    assert.equal(scope.digests?.length, 6);
     const refused = await at.install.agent()?.grant(sync?.id ?? "");
     assert.match(refused?.refused ?? "", /the job has ended/);
+  });
+
+  test("names the signed release with everything that runs, and syncs it last", async (t) => {
+    const at = await world(t);
+    const made = await release(at.server, CRM, SOURCES, { channel: "stable" });
+
+    await create(at);
+    await settled(at);
+
+    const index = { repository: "releases/crm", digest: made.digest };
+    for (const { operation, steps } of at.install.manifests) {
+      assert.deepEqual(steps[0]?.releases, [index], operation);
+    }
+    const sync = at.install.manifests.find(({ operation }) => operation === "sync");
+    assert.deepEqual(sync?.steps[0]?.materials.at(-1), { name: "release", ...index });
+    await assertOnRecord(at.server, "release.ready", "install.synced");
+  });
+
+  test("a sync whose signature did not hold is on record, and nothing of it counts", async (t) => {
+    const at = await world(t);
+    await release(at.server, CRM, SOURCES, { channel: "stable" });
+    const outcome = { kind: "failed", code: "signature", message: "nobody has signed it" } as const;
+    at.install.endings.set("sync", { outcome });
+
+    await create(at);
+    const held = await settled(at, "held");
+
+    assert.ok(held.holds.some(({ because }) => /signature.*nobody has signed it/.test(because)));
+    assert.deepEqual(at.install.done, ["sandbox apply", "sync"]);
+    const { audit, installs } = at.server.server.context.store.read;
+    const records = await audit.after(0, 10_000);
+    const ended = records.filter(({ action }) => action === "job.ended").at(-1);
+    assert.deepEqual(ended?.details["failure"], { code: "signature", message: outcome.message });
+    const synced = (await installs.get("acme"))?.synced ?? [];
+    assert.deepEqual(
+      synced.map(({ repository }) => repository),
+      ["exclave/runner"],
+    );
+    assert.ok(!records.some(({ action }) => action === "install.synced"));
   });
 
   test("is refused with inputs that are wrong, all of them named", async (t) => {

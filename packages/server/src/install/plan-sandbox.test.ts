@@ -11,7 +11,13 @@ const image = (kind: "runner" | "sandbox") =>
   ({ name: kind, kind, ...refNamed(kind), descriptor: null, publishedAt: AT }) as const;
 
 function plan(install: Partial<InstallRow>, facts: Partial<InstallFacts> = {}, now = AT) {
-  const usual = { components: [], open: [], isAgentOnline: true, isSetupOnline: true };
+  const usual = {
+    components: [],
+    indexes: new Map(),
+    open: [],
+    isAgentOnline: true,
+    isSetupOnline: true,
+  };
   const images = { sandboxImage: image("sandbox"), runnerImage: image("runner") };
   return planSandbox({ install: installRow(install), ...usual, ...images, ...facts }, now);
 }

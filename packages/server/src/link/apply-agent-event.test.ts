@@ -136,30 +136,41 @@ describe("the end of a sync", () => {
     install: installRow(),
   };
 
-  test("brings all its materials, the newer runner among them", () => {
-    const { install } = apply(ended(), facts);
+  test("brings all its materials, the newer runner among them, and puts them on record", () => {
+    const cost = { sizeBytes: 2_000, copiedBytes: 1_000, durationMs: 5 };
+    const brought = materials.map((ref, at) => ({ name: `material ${at}`, ...ref, ...cost }));
+    const artifacts = brought.map((line) => ({ type: "artifact" as const, ...line }));
 
+    const { install, audit } = apply(ended({ artifacts }), facts);
+
+    const record = audit.find(({ action }) => action === "install.synced");
+    assert.equal(record?.subject, "acme");
+    assert.deepEqual(record?.details["artifacts"], brought);
     assert.deepEqual(install?.synced, materials);
     assert.deepEqual(install?.runner, materials[0]);
   });
 
-  test("that failed half way keeps what it says it brought", () => {
+  test("that failed half way brings nothing that counts: nobody has checked it", () => {
     const brought = materials[1];
     assert.ok(brought);
     const artifacts = [{ type: "artifact" as const, name: "api", ...brought }];
 
-    const { install } = apply(ended({ outcome: FAILED, artifacts }), facts);
+    const { install, audit } = apply(ended({ outcome: FAILED, artifacts }), facts);
 
-    assert.deepEqual(install?.synced, [brought]);
+    assert.deepEqual(install?.synced, []);
     assert.equal(install?.syncFailure?.key, about.key);
+    assert.deepEqual(
+      audit.map(({ action }) => action),
+      ["job.ended"],
+    );
   });
 
   test("cannot claim what it was not asked to bring", () => {
     const artifacts = [{ type: "artifact" as const, name: "x", ...refNamed("apps/crm/other") }];
 
-    const { install } = apply(ended({ outcome: FAILED, artifacts }), facts);
+    const { install } = apply(ended({ artifacts }), facts);
 
-    assert.deepEqual(install?.synced, []);
+    assert.deepEqual(install?.synced, materials);
   });
 });
 

@@ -3,6 +3,7 @@
 
 import type { RejectCode } from "@exclave/api";
 import {
+  type ArtifactLine,
   ArtifactRef,
   type Digest,
   type FailureCode,
@@ -46,7 +47,7 @@ export function consequences(
     case "teardown":
       return settleSandbox(facts, job, failure);
     case "sync":
-      return settleSync(facts, about, failure);
+      return settleSync(facts, job, about, failure);
     case "plan":
     case "apply":
     case "destroy":
@@ -60,7 +61,9 @@ function keepBuild(facts: EndFacts, job: JobRow, buildKey: Digest): Partial<Agen
   const made = facts.event?.type === "job_ended" ? facts.event.artifacts[0] : undefined;
   if (!made) return {};
   const artifact = ArtifactRef.parse({ repository: made.repository, digest: made.digest });
-  return { build: { buildKey, artifact, job: job.id, at: facts.now } };
+  const { sizeBytes } = made;
+  const sized = sizeBytes === undefined ? {} : { sizeBytes };
+  return { build: { buildKey, artifact, ...sized, job: job.id, at: facts.now } };
 }
 
 function settleSandbox(
@@ -90,18 +93,25 @@ function seededInstall(install: InstallRow, job: JobRow): InstallRow {
 
 function settleSync(
   { install, event, now }: EndFacts,
+  { id: job, release }: JobRow,
   about: Extract<JobRow["about"], { kind: "sync" }>,
   failure: Failed | undefined,
 ): Partial<AgentEventWrites> {
   if (!install) return {};
-  // A sync that failed half way still brought what it says it brought.
-  const reported = event?.type === "job_ended" ? event.artifacts.map(refKey) : [];
-  const brought = failure
-    ? about.materials.filter((material) => reported.includes(refKey(material)))
-    : about.materials;
+  // What a sync that failed has brought was checked by nobody; it is not moved again, but looked at.
+  const brought = failure ? [] : about.materials;
   const synced = new Map([...install.synced, ...brought].map((ref) => [refKey(ref), ref]));
   const runner = brought.find(({ repository }) => repository === RUNNER_REPOSITORY);
+  const artifacts = event?.type === "job_ended" ? event.artifacts.map(syncedArtifact) : [];
+  const details = { job, release, artifacts };
   return {
+    ...(failure
+      ? {}
+      : {
+          audit: [
+            { at: now, actor: "server", action: "install.synced", subject: install.name, details },
+          ],
+        }),
     install: bump({
       ...install,
       synced: [...synced.values()],
@@ -109,6 +119,12 @@ function settleSync(
       syncFailure: failure ? nextFailure(install.syncFailure, about.key, failure, now) : null,
     }),
   };
+}
+
+/** What was brought, how much of it had to be moved, and how long that took. */
+function syncedArtifact(artifact: ArtifactLine): Omit<ArtifactLine, "type"> {
+  const { name, repository, digest, sizeBytes, copiedBytes, durationMs } = artifact;
+  return { name, repository, digest, sizeBytes, copiedBytes, durationMs };
 }
 
 function refKey({ repository, digest }: ArtifactRef): string {

@@ -42,6 +42,7 @@ export async function createRelease(
       components: app.components.map((component) => componentOf(component, app, images, body)),
       channel: body.channel ?? null,
       assembleJob: null,
+      signJob: null,
       digest: null,
       statement: null,
       because: null,

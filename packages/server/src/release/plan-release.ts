@@ -40,6 +40,14 @@ export type ReleaseStep =
       readonly materials: readonly (ArtifactRef & { readonly name: string })[];
       readonly buildKey: Digest;
       readonly because: string;
+    }
+  /** The release's index is there: its signature is to be attached to it. */
+  | {
+      readonly kind: "sign";
+      readonly index: ArtifactRef;
+      readonly sizeBytes: number;
+      readonly buildKey: Digest;
+      readonly because: string;
     };
 
 export interface ReleasePlan {
@@ -130,6 +138,7 @@ function failedBecause(release: ReleaseRow, { jobs }: ReleaseFacts): string | un
     ...release.plugins.map(({ type, job }) => ({ what: `the build of plugin ${type}`, job })),
     ...release.components.map(({ name, job }) => ({ what: `the build of ${name}`, job })),
     { what: "writing the release", job: release.assembleJob },
+    { what: "signing the release", job: release.signJob },
   ];
   for (const { what, job: id } of made) {
     const job = id === null ? undefined : jobs.get(id);
@@ -151,7 +160,7 @@ function pluginBuild(plugin: ReleasePlugin, facts: ReleaseFacts): ReleaseStep[] 
       plugin: imagePlugin,
       source,
       config: {},
-      repository: `apps/${release.app}/_plugins/${type}`,
+      repository: `plugins/${release.app}/${type}`,
       buildKey,
       materials: [{ name: "base", ...release.runner }],
       because: `release ${release.version} brings its own plugin ${type}`,
@@ -190,19 +199,35 @@ function isComplete({ plugins, components }: ReleaseRow): boolean {
   );
 }
 
-function assemble(release: ReleaseRow, { builds }: ReleaseFacts): ReleasePlan {
-  const buildKey = digestOf({ assemble: release.id });
-  const written = builds.get(buildKey);
-  if (written) {
-    const digest = written.artifact.digest;
-    return { release: { ...release, state: "ready", digest }, steps: [] };
-  }
+/** Under which an index and its signature are remembered as built. */
+export function indexKeys({ id }: Pick<ReleaseRow, "id">): { index: Digest; signature: Digest } {
+  return { index: digestOf({ assemble: id }), signature: digestOf({ sign: id }) };
+}
+
+function assemble(release: ReleaseRow, facts: ReleaseFacts): ReleasePlan {
+  const buildKey = indexKeys(release).index;
+  const written = facts.builds.get(buildKey);
+  if (written) return sign({ ...release, digest: written.artifact.digest }, written, facts);
   if (release.assembleJob !== null) return { release, steps: [] };
   const because = `everything of release ${release.version} is built`;
   return {
     release,
     steps: [{ kind: "assemble", materials: materialsOf(release), buildKey, because }],
   };
+}
+
+/** A release is ready when its signature lies beside it, and not before. */
+function sign(release: ReleaseRow, index: BuildRow, { builds }: ReleaseFacts): ReleasePlan {
+  const buildKey = indexKeys(release).signature;
+  if (builds.has(buildKey)) return { release: { ...release, state: "ready" }, steps: [] };
+  if (release.signJob !== null) return { release, steps: [] };
+  const { artifact, sizeBytes } = index;
+  if (sizeBytes === undefined) {
+    const because = "the build agent did not say how long the release's index is";
+    return { release: { ...release, state: "failed", because }, steps: [] };
+  }
+  const because = `release ${release.version} is written`;
+  return { release, steps: [{ kind: "sign", index: artifact, sizeBytes, buildKey, because }] };
 }
 
 /** All that an install needs of a release, each once. */

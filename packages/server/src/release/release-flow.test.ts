@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createPublicKey, verify } from "node:crypto";
+import { createPublicKey, generateKeyPairSync, verify } from "node:crypto";
 import { describe, test } from "node:test";
 import {
   cancelJob,
@@ -10,7 +10,15 @@ import {
   listJobs,
   setChannel,
 } from "@exclave/api";
-import { fromBase64, type Manifest, type PluginDescriptor, preAuthEncoding } from "@exclave/core";
+import {
+  Digest,
+  fromBase64,
+  type Manifest,
+  type PluginDescriptor,
+  preAuthEncoding,
+} from "@exclave/core";
+import { createMemoryStore, verifyArtifactSignature, writeBlobBytes } from "@exclave/oci";
+import { z } from "zod";
 import { connectAgent } from "../testing/scripted-agent.ts";
 import { buildAgent, builtBy, PLUGINS, release, uploadSource } from "../testing/scripted-vendor.ts";
 import { assertOnRecord, type TestServer, testServer, until } from "../testing/test-server.ts";
@@ -43,7 +51,12 @@ describe("a release", () => {
 
     assert.equal(made.state, "ready", made.because ?? "");
     assert.equal(made.version, "1");
-    assert.deepEqual(await operations(server), ["assemble", "build api", "build database"]);
+    assert.deepEqual(await operations(server), [
+      "assemble",
+      "assemble",
+      "build api",
+      "build database",
+    ]);
     assert.deepEqual(
       made.components.map(({ name, artifact }) => [name, artifact !== null]),
       [
@@ -76,6 +89,63 @@ describe("a release", () => {
     );
   });
 
+  test("carries a signature of its index that the published key verifies", async (t) => {
+    const server = await testServer(t);
+    const agent = await buildAgent(server);
+    const made = await release(server, CRM, SOURCES);
+    const pem = await (await fetch(`${server.url}/v1/keys/release`)).text();
+
+    const attach = Attached.parse(agent.offered.at(-1)?.steps[0]?.parameters["attach"]);
+
+    const store = createMemoryStore();
+    const repository = "releases/crm";
+    for (const { mediaType, content } of attach.blobs) {
+      await writeBlobBytes(store, repository, mediaType, Buffer.from(content, "base64"));
+    }
+    const manifest = Buffer.from(attach.manifest, "base64");
+    const signature = await store.writeManifest(repository, manifest, attach.mediaType);
+    assert.equal(signature, attach.digest);
+    const digest = Digest.parse(made.digest);
+    const check = (publicKey: string) =>
+      verifyArtifactSignature({
+        store,
+        repository,
+        digest,
+        publicKeys: [createPublicKey(publicKey)],
+      });
+    assert.deepEqual((await check(pem)).kind, "signed");
+    const stranger = generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey;
+    const foreign = await check(stranger.export({ type: "spki", format: "pem" }).toString());
+    assert.equal(foreign.kind, "unsigned");
+  });
+
+  test("is not ready, and moves no channel, before its signature is attached", async (t) => {
+    const server = await testServer(t);
+    const agent = await buildAgent(server, async (manifest) =>
+      isSigning(manifest) ? undefined : builtBy(manifest),
+    );
+    const { id } = await beginRelease(server, { channel: "stable" });
+    const read = () => server.client.call(getRelease, { params: { release: id } });
+    await until(
+      async () => agent.offered,
+      (offered) => offered.some(isSigning),
+      "the signature is offered",
+    );
+
+    const waiting = await read();
+    const signing = agent.offered.find(isSigning);
+    assert.ok(signing);
+    await agent.end(signing, {
+      outcome: { kind: "failed", code: "unavailable", message: "the registry is away" },
+    });
+
+    assert.deepEqual([waiting.state, waiting.signed], ["building", false]);
+    const over = await until(read, ({ state }) => state !== "building", "the release is over");
+    assert.equal(over.state, "failed");
+    assert.match(over.because ?? "", /signing the release failed \(unavailable\)/);
+    assert.deepEqual((await server.client.call(listChannels)).items, []);
+  });
+
   test("builds only what changed, and only for what a build reads", async (t) => {
     const server = await testServer(t);
     await buildAgent(server);
@@ -94,8 +164,8 @@ describe("a release", () => {
       [true, false, false],
     );
     const after = await operations(server);
-    // Two more assembles and one more build.
-    assert.equal(after.length - before, 3);
+    // Two more indexes with a signature each, and one more build.
+    assert.equal(after.length - before, 5);
     assert.equal(after.filter((operation) => operation === "build api").length, 2);
   });
 
@@ -146,7 +216,7 @@ describe("a release", () => {
     assert.equal(made.state, "ready", made.because ?? "");
     assert.deepEqual(
       again.offered.map(({ operation }) => operation),
-      ["assemble"],
+      ["assemble", "assemble"],
     );
     await assertOnRecord(after, "release.created", "release.ready");
   });
@@ -167,12 +237,12 @@ components:
 
     assert.equal(made.state, "ready", made.because ?? "");
     const [plugin, component] = agent.offered;
-    assert.deepEqual(plugin?.steps[0]?.parameters, { repository: "apps/crm/_plugins/motd" });
+    assert.deepEqual(plugin?.steps[0]?.parameters, { repository: "plugins/crm/motd" });
     assert.deepEqual(
       plugin?.steps[0]?.materials.map(({ name }) => name),
       ["base"],
     );
-    assert.equal(component?.steps[0]?.plugin.repository, "apps/crm/_plugins/motd");
+    assert.equal(component?.steps[0]?.plugin.repository, "plugins/crm/motd");
   });
 
   test("tells every mistake in the file at once, with its place", async (t) => {
@@ -255,12 +325,23 @@ components:
   });
 });
 
-async function beginRelease(server: TestServer) {
+const Attached = z.object({
+  digest: Digest,
+  mediaType: z.string(),
+  manifest: z.base64(),
+  blobs: z.array(z.object({ mediaType: z.string(), content: z.base64() })),
+});
+
+function isSigning({ steps }: Manifest): boolean {
+  return steps[0]?.parameters["attach"] !== undefined;
+}
+
+async function beginRelease(server: TestServer, more: { channel?: string } = {}) {
   const sources = {
     database: await uploadSource(server, SOURCES.database),
     api: await uploadSource(server, SOURCES.api),
   };
-  return server.client.call(createRelease, { body: { config: CRM, sources } });
+  return server.client.call(createRelease, { body: { config: CRM, sources, ...more } });
 }
 
 function assertSigned(
@@ -272,5 +353,5 @@ function assertSigned(
   const sig = fromBase64(statement.signatures[0]?.sig ?? "") ?? new Uint8Array();
   const { spki } = server.context.keys.published.release;
   const key = createPublicKey({ key: Buffer.from(spki, "base64"), format: "der", type: "spki" });
-  assert.ok(verify(null, preAuthEncoding(statement.payloadType, payload), key, sig));
+  assert.ok(verify("sha256", preAuthEncoding(statement.payloadType, payload), key, sig));
 }

@@ -2,6 +2,7 @@
 
 import {
   type AppConfig,
+  type ArtifactRef,
   ComponentName,
   ComponentType,
   canonicalBytes,
@@ -12,13 +13,31 @@ import {
   signEnvelope,
 } from "@exclave/core";
 import { audit, type ServerContext } from "../context.ts";
-import { issueJob } from "../issue-job.ts";
+import { issueJob, type JobOrder } from "../issue-job.ts";
 import type { BuildRow, JobRow, ReleaseRow } from "../store/rows.ts";
 import type { Tables } from "../store/store.ts";
 import { moveChannel } from "./channels.ts";
-import { materialsOf, planRelease, type ReleaseFacts, type ReleaseStep } from "./plan-release.ts";
+import {
+  indexKeys,
+  materialsOf,
+  planRelease,
+  type ReleaseFacts,
+  type ReleaseStep,
+} from "./plan-release.ts";
+import { signRelease } from "./sign-release.ts";
 
 export type ReadApp = (release: ReleaseRow) => AppConfig;
+
+/** Where the index of a release lies, in the vendor's registry and in every install's. */
+export function releaseRepository({ app }: Pick<ReleaseRow, "app">): string {
+  return `releases/${app}`;
+}
+
+/** The signed index by which an agent knows what belongs to a release. */
+export function releaseIndex(release: Pick<ReleaseRow, "app" | "digest">): ArtifactRef | undefined {
+  const { digest } = release;
+  return digest === null ? undefined : { repository: releaseRepository(release), digest };
+}
 
 /** One look at every release that is being built. */
 export async function lookAtReleases(context: ServerContext, readApp: ReadApp): Promise<void> {
@@ -42,7 +61,11 @@ async function advance(tx: Tables, context: ServerContext, readApp: ReadApp, id:
 
   let release = plan.release;
   for (const step of plan.steps) {
-    release = withJob(release, step, await issueJob(tx, context, orderFor(release, step)));
+    release = withJob(
+      release,
+      step,
+      await issueJob(tx, context, await orderFor(context, release, step)),
+    );
   }
   const movedChannel = release.state === "ready" && release.channel !== null;
   if (release.state === "ready") release = await finish(tx, context, release);
@@ -64,7 +87,7 @@ async function gather(tx: Tables, release: ReleaseRow, readApp: ReadApp): Promis
   const app = readApp(release);
   const jobs = new Map<string, JobRow>();
   const ids = [...release.plugins, ...release.components].map(({ job }) => job);
-  for (const id of [...ids, release.assembleJob]) {
+  for (const id of [...ids, release.assembleJob, release.signJob]) {
     const job = id === null ? undefined : await tx.jobs.get(id);
     if (job) jobs.set(job.id, job);
   }
@@ -75,7 +98,7 @@ async function gather(tx: Tables, release: ReleaseRow, readApp: ReadApp): Promis
     const { release: seen } = planRelease(facts);
     const keys = [
       ...[...seen.plugins, ...seen.components].flatMap(({ buildKey }) => buildKey ?? []),
-      digestOf({ assemble: release.id }),
+      ...Object.values(indexKeys(release)),
     ].filter((key) => !builds.has(key));
     const found = (await Promise.all(keys.map((key) => tx.builds.get(key)))).flatMap(
       (build) => build ?? [],
@@ -85,7 +108,11 @@ async function gather(tx: Tables, release: ReleaseRow, readApp: ReadApp): Promis
   }
 }
 
-function orderFor(release: ReleaseRow, step: ReleaseStep) {
+async function orderFor(
+  { keys }: Pick<ServerContext, "keys">,
+  release: ReleaseRow,
+  step: ReleaseStep,
+): Promise<JobOrder> {
   const common = {
     audience: "build",
     app: release.app,
@@ -94,12 +121,22 @@ function orderFor(release: ReleaseRow, step: ReleaseStep) {
     requestedBy: release.requestedBy,
   };
   if (step.kind === "assemble") {
-    const repository = `apps/${release.app}/_release`;
+    const repository = releaseRepository(release);
     return {
       ...common,
       step: assembleStep(release, step, repository),
-      about: { kind: "assemble" as const, buildKey: step.buildKey },
+      about: { kind: "assemble", buildKey: step.buildKey },
       reads: [release.runner, ...step.materials.map(toRef)],
+      writes: [repository],
+    };
+  }
+  if (step.kind === "sign") {
+    const { repository } = step.index;
+    return {
+      ...common,
+      step: signStep(release, repository, await signRelease(keys.release, step)),
+      about: { kind: "assemble", buildKey: step.buildKey },
+      reads: [release.runner, step.index],
       writes: [repository],
     };
   }
@@ -107,7 +144,7 @@ function orderFor(release: ReleaseRow, step: ReleaseStep) {
   return {
     ...common,
     step: buildStep(step),
-    about: { kind: "build" as const, name, source, buildKey },
+    about: { kind: "build", name, source, buildKey },
     reads: [step.plugin, ...step.materials.map(toRef)],
     writes: [step.repository],
   };
@@ -151,8 +188,25 @@ function assembleStep(
   };
 }
 
+/** Only the build agent pushes, so it attaches the signature that was made here. */
+function signStep(
+  release: ReleaseRow,
+  repository: string,
+  attach: Awaited<ReturnType<typeof signRelease>>,
+): ManifestStep {
+  return {
+    operation: "assemble",
+    plugin: release.runner,
+    config: {},
+    parameters: { repository, attach },
+    effect: "idempotent",
+    materials: [],
+  };
+}
+
 function withJob(release: ReleaseRow, step: ReleaseStep, { id: job }: JobRow): ReleaseRow {
   if (step.kind === "assemble") return { ...release, assembleJob: job };
+  if (step.kind === "sign") return { ...release, signJob: job };
   const { name } = step;
   return {
     ...release,

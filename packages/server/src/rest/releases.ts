@@ -3,6 +3,7 @@ import {
   checkApp,
   createRelease,
   getRelease,
+  getReleaseKey,
   listChannels,
   listReleases,
   type ReleaseView,
@@ -14,7 +15,7 @@ import { moveChannel, readyRelease } from "../release/channels.ts";
 import { descriptorsFor, createRelease as takeRelease } from "../release/create-release.ts";
 import type { ChannelRow, ReleaseRow } from "../store/rows.ts";
 import type { Readers } from "../store/store.ts";
-import { type Handler, handler } from "./handler.ts";
+import { type Handler, handler, streamHandler } from "./handler.ts";
 
 export const RELEASE_HANDLERS: readonly Handler[] = [
   handler(createRelease, async ({ body, caller, context }) =>
@@ -31,6 +32,12 @@ export const RELEASE_HANDLERS: readonly Handler[] = [
     const release = await context.store.read.releases.get(params.release);
     if (!release) throw new Failure("not_found", `there is no release ${params.release}`);
     return viewRelease(release);
+  }),
+
+  streamHandler(getReleaseKey, async ({ reply, context }) => {
+    const { publicKey } = context.keys.release;
+    const pem = publicKey.export({ type: "spki", format: "pem" });
+    await reply.code(200).type("application/x-pem-file").send(pem);
   }),
 
   handler(checkApp, async ({ body, context }) => {

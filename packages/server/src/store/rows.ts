@@ -235,6 +235,8 @@ export const ReleaseRow = z.object({
   components: z.array(ReleaseComponent),
   channel: z.string().nullable(),
   assembleJob: JobId.nullable(),
+  /** The job that attaches the signature to the index. */
+  signJob: JobId.nullable().default(null),
   digest: Digest.nullable(),
   /** The signed statement: which configuration, which artifacts, which plugins. */
   statement: Envelope.nullable(),
@@ -248,6 +250,8 @@ export type ReleaseRow = z.infer<typeof ReleaseRow>;
 export const BuildRow = z.object({
   buildKey: Digest,
   artifact: ArtifactRef,
+  /** Of its manifest, where the job said so. */
+  sizeBytes: z.int().nonnegative().optional(),
   job: JobId,
   at: Instant,
 });
