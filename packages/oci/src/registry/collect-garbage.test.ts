@@ -178,6 +178,71 @@ describe("garbage collection", () => {
     assert.equal((await registry.send("HEAD", `/v2/a/blobs/${digest}`)).status, 404);
   });
 
+  /** Runs `work` when the collector is at this step with the name of a digest. */
+  function at(step: "found" | "aside", digest: Digest, work: () => Promise<unknown>) {
+    return async (reached: string, name: string) => {
+      if (reached === step && digest.replace(":", "-").endsWith(name)) await work();
+    };
+  }
+
+  test("content that is pushed again at the last moment stays", async (t) => {
+    for (const step of ["found", "aside"] as const) {
+      const { directory, files, age } = await world(t);
+      const bytes = randomBytes(10);
+      const { digest } = await writeBlobBytes(files, "a", "text/plain", bytes);
+      await files.unlinkBlob("a", digest);
+      await age();
+
+      const onStep = at(step, digest, () => writeBlobBytes(files, "b", "text/plain", bytes));
+      await collectGarbage({ directory, now: Date.now(), onStep });
+
+      assert.ok(await isWhole(files, "b", digest));
+    }
+  });
+
+  test("a blob that is asked about at the last moment stays", async (t) => {
+    const { directory, files, age } = await world(t);
+    const { digest } = await writeBlobBytes(files, "a", "text/plain", randomBytes(10));
+    await age();
+
+    const onStep = at("found", digest, () => files.headBlob("a", digest));
+    await collectGarbage({ directory, now: Date.now(), onStep });
+
+    assert.ok(await isWhole(files, "a", digest));
+  });
+
+  test("a blob that a manifest lists at the last moment stays", async (t) => {
+    const { directory, files, age } = await world(t);
+    const blob = await writeBlobBytes(files, "a", "text/plain", randomBytes(10));
+    await age();
+    const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, config: blob, layers: [] }));
+    const manifest = { bytes, mediaType: MEDIA_TYPES.manifest, digest: digestOf(bytes) };
+
+    const onStep = at("aside", blob.digest, () =>
+      files.putManifest("a", manifest, [], { mayLackBlobs: true }),
+    );
+    await collectGarbage({ directory, now: Date.now(), onStep });
+
+    assert.ok(await isWhole(files, "a", blob.digest));
+  });
+
+  test("what comes too late for a blob is refused, and nothing is half there", async (t) => {
+    const { directory, files, age } = await world(t);
+    const blob = await writeBlobBytes(files, "a", "text/plain", randomBytes(10));
+    await age();
+    const refusals: unknown[] = [];
+    const onStep = at("aside", blob.digest, async () => {
+      await put(files, "a", [blob], "v1").catch((reason: unknown) => refusals.push(reason));
+      assert.equal(await files.mountBlob("a", "b", blob.digest), false);
+      assert.equal(await files.linkBlob("b", digestOf("never here")), false);
+    });
+    await collectGarbage({ directory, now: Date.now(), onStep });
+
+    assert.match(String(refusals[0]), /which the manifest needs/);
+    assert.deepEqual(await files.tags("a"), []);
+    assert.equal(await files.headBlob("b", blob.digest), undefined);
+  });
+
   test("racing pushes: all that was acknowledged is there, and nothing lists what is not", async (t) => {
     const { directory, files, sweep } = await world(t);
     const kept = new Map<Digest, { repository: string; blobs: Descriptor[] }>();

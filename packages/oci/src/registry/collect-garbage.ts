@@ -26,6 +26,8 @@ export interface CollectGarbage {
   readonly directory: string;
   readonly now: number;
   readonly graceMs?: number;
+  /** Awaited where others may come in between, so that a test can be the one who does. */
+  readonly onStep?: (step: "found" | "aside", name: string) => Promise<void>;
 }
 
 export const GRACE_MS = 24 * 60 * 60 * 1_000;
@@ -36,6 +38,7 @@ const LINKS = ["+blobs", "+manifests"];
 
 export async function collectGarbage(options: CollectGarbage): Promise<Collected> {
   const { directory, now, graceMs = GRACE_MS } = options;
+  const { onStep = async () => undefined } = options;
   const before = now - graceMs;
   const files = createRegistryFiles(directory);
   const manifests = createManifestReader(files);
@@ -54,7 +57,7 @@ export async function collectGarbage(options: CollectGarbage): Promise<Collected
         const again = await manifests.blobsNeeded(repository);
         return again === "unclear" || again.has(name);
       };
-      if ((await removeUnless(isNeeded, links, name, before)) !== undefined) unlinked++;
+      if ((await removeUnless(isNeeded, links, name)) !== undefined) unlinked++;
     }
   }
 
@@ -66,13 +69,35 @@ export async function collectGarbage(options: CollectGarbage): Promise<Collected
       const name = `${algorithm}-${hex}`;
       if (linked.has(name)) continue;
       const isNeeded = async () => isLinked(await repositories(), name);
-      const size = await removeUnless(isNeeded, content, hex, before);
+      const size = await removeUnless(isNeeded, content, hex);
       if (size === undefined) continue;
       removed++;
       removedBytes += size;
     }
   }
   return { unlinked, removed, removedBytes };
+
+  /** The size of what was removed; undefined when it stays. */
+  async function removeUnless(
+    isNeeded: () => Promise<boolean>,
+    directory: string,
+    name: string,
+  ): Promise<number | undefined> {
+    const path = join(directory, name);
+    const aside = join(directory, `${ASIDE}${name}`);
+    const found = await unlessAbsent(stat(path));
+    if (!found || found.mtimeMs > before) return undefined;
+    await onStep("found", name);
+    if (!(await unlessAbsent(rename(path, aside).then(() => true)))) return undefined;
+    const moved = await unlessAbsent(stat(aside));
+    if (!moved) return undefined;
+    await onStep("aside", name);
+    if (moved.mtimeMs > before || (await isNeeded())) {
+      await putBack(directory, name);
+      return undefined;
+    }
+    return (await removeDurably(aside)) ? moved.size : undefined;
+  }
 
   async function repositories(): Promise<string[]> {
     return (await files.repositories()).map((name) => join(directory, "repositories", name));
@@ -110,27 +135,6 @@ function createManifestReader(files: RegistryFiles) {
       return "unclear";
     }
   }
-}
-
-/** The size of what was removed; undefined when it stays. */
-async function removeUnless(
-  isNeeded: () => Promise<boolean>,
-  directory: string,
-  name: string,
-  before: number,
-): Promise<number | undefined> {
-  const path = join(directory, name);
-  const aside = join(directory, `${ASIDE}${name}`);
-  const found = await unlessAbsent(stat(path));
-  if (!found || found.mtimeMs > before) return undefined;
-  if (!(await unlessAbsent(rename(path, aside).then(() => true)))) return undefined;
-  const moved = await unlessAbsent(stat(aside));
-  if (!moved) return undefined;
-  if (moved.mtimeMs > before || (await isNeeded())) {
-    await putBack(directory, name);
-    return undefined;
-  }
-  return (await removeDurably(aside)) ? moved.size : undefined;
 }
 
 /** A collector that was killed may have left needed names aside. */
