@@ -35,7 +35,8 @@ test("a release reaches an install as a file, with the vendor's registry off", a
 
   await t.test("a new install gets it before its first sync could", async () => {
     const registryOn = turnRegistryOff(world);
-    await world.exclave(...["install", "create", "acme", "--app", "shop", "--input", "title=Shop"]);
+    const wish = ["--app", "shop", "--input", "title=Shop"];
+    await world.exclave("install", "create", "acme", ...wish);
     await until("the first sync found nothing", async () =>
       (await world.jobs("--install", "acme")).some(
         ({ operation, state }) => operation === "sync" && state === "failed",

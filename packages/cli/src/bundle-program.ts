@@ -48,8 +48,8 @@ export async function runBundleProgram<Result extends z.ZodType>(
     args,
     environment: { ...plainEnvironment(cli.world.environment), ...secrets },
     onLine: (text) => {
-      last = Line.parse(JSON.parse(text));
-      if (last.type === "progress") display.update([describe(last)]);
+      last = readLine(text) ?? last;
+      if (last?.type === "progress") display.update([describe(last)]);
     },
   });
   display.end({ clear: true });
@@ -57,6 +57,14 @@ export async function runBundleProgram<Result extends z.ZodType>(
   if (last?.type === "failure") throw new Failure(last.code, last.message);
   if (last?.type === "result") return result.parse(last);
   throw new CliProblem("bug", `the program for bundles ended with ${code} and without a word`);
+}
+
+function readLine(text: string): z.infer<typeof Line> | undefined {
+  try {
+    return Line.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
 }
 
 export function sizeText(bytes: number): string {

@@ -110,14 +110,14 @@ async function load({ file, directory, key }: z.infer<typeof LoadOptions>): Prom
 async function readSandbox(directory: string): Promise<z.infer<typeof Sandbox>> {
   const text = await readFileIfThere(join(directory, "sandbox.json"));
   if (!text) throw new Failure("not_found", `there is no install in ${directory}`);
-  const sandbox = Sandbox.safeParse(JSON.parse(text.toString("utf8")));
+  const sandbox = Sandbox.safeParse(readJson(text));
   if (sandbox.success) return sandbox.data;
   throw new Failure("invalid", `${directory} has no registry that can be loaded from here`);
 }
 
 async function pinnedKeys(directory: string): Promise<KeyObject[]> {
   const text = await readFileIfThere(join(directory, "agent", "identity.json"));
-  const identity = text && Identity.safeParse(JSON.parse(text.toString("utf8"))).data;
+  const identity = text && Identity.safeParse(readJson(text)).data;
   if (!identity) {
     throw new Failure(
       "conflict",
@@ -133,6 +133,14 @@ async function readKey(file: string): Promise<KeyObject> {
     return createPublicKey(await readFile(file, "utf8"));
   } catch (cause) {
     throw new Failure("invalid", `${file} is not a public key in PEM`, { cause });
+  }
+}
+
+function readJson(text: Buffer): unknown {
+  try {
+    return JSON.parse(text.toString("utf8"));
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,5 +1,5 @@
 import { join, resolve } from "node:path";
-import { InstallName } from "@exclave/core";
+import { Failure, InstallName } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
 import { BundledRelease, runBundleProgram, sizeText } from "../bundle-program.ts";
@@ -42,7 +42,7 @@ export function addInstallLoad(install: Command, world: World): void {
           args: ["load", "--file", file, "--directory", directory, ...key],
           result: Loaded,
           describe: ({ message, done, total }) => `${message} (${done + 1} of ${total})`,
-        });
+        }).catch(explain);
         const { release } = loaded;
         cli.print({
           value: loaded,
@@ -59,6 +59,14 @@ export function addInstallLoad(install: Command, world: World): void {
         });
       }),
     );
+}
+
+function explain(reason: unknown): never {
+  if (!(reason instanceof Failure) || reason.code !== "unavailable") throw reason;
+  throw new CliProblem("unreachable", reason.message, {
+    hint: "the install has to run while it is loaded; `exclave up` starts those of this machine",
+    cause: reason,
+  });
 }
 
 function decidePlace(

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { generateKeyPairSync, type KeyObject } from "node:crypto";
-import { mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { type ContentStore, writeBlobBytes } from "../content-store.ts";
@@ -127,6 +127,26 @@ test("a key that is named counts instead of the one the agent pinned", async (t)
   assert.equal(named.lines.at(-1)?.type, "result");
 });
 
+test("before the agent has joined nobody knows whose signature counts", async (t) => {
+  const { install, bundle } = await airGap(t);
+  await rm(join(install.directory, "agent", "identity.json"));
+
+  const { lines } = await run("load", "--file", bundle, "--directory", install.directory);
+
+  assert.equal(lines.at(-1)?.code, "conflict");
+  assert.deepEqual(await contentOf(install.directory), []);
+});
+
+test("an install whose registry does not answer is said to be unreachable", async (t) => {
+  const { install, bundle } = await airGap(t);
+  await install.stop();
+
+  const { lines } = await run("load", "--file", bundle, "--directory", install.directory);
+
+  assert.equal(lines.at(-1)?.code, "unavailable");
+  assert.deepEqual(await workLeft(install.directory), []);
+});
+
 test("where no install is, nothing is loaded", async (t) => {
   const { bundle } = await airGap(t);
 
@@ -211,7 +231,12 @@ async function createInstall(t: TestContext) {
     port: 0,
     auth: { kind: "token", realm: "https://none.invalid", publicKeys: [token.publicKey], ...names },
   });
-  t.after(() => registry.close());
+  let isUp = true;
+  const stop = async () => {
+    if (isUp) await registry.close();
+    isUp = false;
+  };
+  t.after(stop);
   const pem = token.privateKey.export({ type: "pkcs8", format: "pem" });
   await writeFile(join(directory, "registry", "token.key"), pem);
   const contract = { version: 1, install: "acme", registry: { url: registry.url, ...names } };
@@ -219,7 +244,7 @@ async function createInstall(t: TestContext) {
   const spki = vendor.publicKey.export({ type: "spki", format: "der" }).toString("base64");
   const identity = { keys: { release: { keyid: "k", spki } } };
   await writeFile(join(directory, "agent", "identity.json"), JSON.stringify(identity));
-  return { directory, store: createRegistryFiles(content) };
+  return { directory, stop, store: createRegistryFiles(content) };
 }
 
 interface Line {
