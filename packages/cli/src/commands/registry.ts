@@ -59,7 +59,8 @@ async function serve(cli: Cli, options: Options): Promise<void> {
     },
     detached: true,
   });
-  if (code !== 0) throw new ExitWith(code);
+  // Asked to stop before it was ready, it is cut off: that is what was wanted.
+  if (code !== 0 && !world.signal.aborted) throw new ExitWith(code);
 }
 
 function authArguments({ anonymous, authKeys, issuer, service, realm }: Options): string[] {
