@@ -61,7 +61,7 @@ export function createSimulatedAgent(world: World, runtime: SimulatedRuntime): S
       }),
     jobsMax: 3,
     resumesMax: 3,
-    publishesImages: false,
+    publishes: [],
   };
   let state: AgentState | undefined;
   let connection: Connection | undefined;

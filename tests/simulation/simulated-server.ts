@@ -151,7 +151,7 @@ export function createSimulatedServer(world: World): SimulatedServer {
         return true;
       }
       case "grant":
-        send(session, grantFrame(effect));
+        send(session, grantFrame(effect.wanted));
         return true;
       case "look": {
         const waiting = outbox.filter(({ seq }) => seq === undefined).slice(0, effect.limit);

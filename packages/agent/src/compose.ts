@@ -19,7 +19,7 @@ import type { Journal } from "./journal/journal.ts";
 import { createSqliteJournal } from "./journal/sqlite-journal.ts";
 import type { Log } from "./log.ts";
 import type { OwnInstall, Workplace } from "./prepare-job.ts";
-import { publishImages } from "./publish-images.ts";
+import { publishImages, readShippedImages } from "./publish-images.ts";
 import { type OwnRegistry, openOwnRegistry, readSandbox } from "./sandbox.ts";
 import { createSpool } from "./spool.ts";
 
@@ -61,7 +61,7 @@ export async function composeAgent(options: ComposeOptions): Promise<Agent> {
       version,
       platform,
       bootId: randomUUID(),
-      rules: agentRules(kind, identity, images !== undefined),
+      rules: agentRules(kind, identity, await repositoriesOf(images)),
       journal,
       runtime,
       spool,
@@ -88,7 +88,7 @@ export async function composeAgent(options: ComposeOptions): Promise<Agent> {
 export function agentRules(
   kind: AgentKind,
   identity: Identity,
-  publishesImages: boolean,
+  publishes: readonly string[],
 ): AgentRules {
   const keys = [identity.keys.director];
   const { audience } = identity;
@@ -107,8 +107,13 @@ export function agentRules(
       }),
     jobsMax: JOBS_MAX,
     resumesMax: RESUMES_MAX,
-    publishesImages: kind === "build" && publishesImages,
+    publishes: kind === "build" ? publishes : [],
   };
+}
+
+async function repositoriesOf(images: string | undefined): Promise<string[]> {
+  const shipped = images === undefined ? [] : await readShippedImages(images);
+  return [...new Set(shipped.map(({ repository }) => repository))];
 }
 
 /** The identity it has, or the one a join string gives it. The string is spent and then gone. */

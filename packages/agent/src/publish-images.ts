@@ -40,7 +40,7 @@ export async function publishImages(directory: string, grant: Grant): Promise<Pu
   return images;
 }
 
-async function readShippedImages(directory: string): Promise<z.infer<typeof ShippedImages>> {
+export async function readShippedImages(directory: string): Promise<z.infer<typeof ShippedImages>> {
   const path = join(directory, "images.json");
   try {
     return ShippedImages.parse(JSON.parse(await readFile(path, "utf8")));

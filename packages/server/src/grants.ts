@@ -13,21 +13,29 @@ export const REGISTRY_ISSUER = "exclave";
 export const REGISTRY_SERVICE = "exclave-registry";
 export const SOURCES_SERVICE = "exclave-sources";
 
-/** Stands for every repository of the images this server brings; see vendor-registry.ts. */
-export const PUBLISHED = "exclave/*";
+/** The images every job runs lie below this, and only those. */
+const PUBLISHED = /^exclave\/[a-z0-9][a-z0-9._/-]*$/;
 
 /** Asked for by the build agent at its start: not a job, but the images every job runs. */
 export const PUBLISH_JOB = JobId.parse("jaaaaaaaaaaaaaaaa");
 
 export type GrantAnswer = { readonly grant: Grant } | { readonly refused: string };
 
+export interface WantedGrant {
+  readonly job: string;
+  readonly attempt: number;
+  /** Asked for with `PUBLISH_JOB` alone. */
+  readonly repositories?: readonly string[] | undefined;
+}
+
 export async function grantFor(
   context: ServerContext,
   agent: AgentRow,
-  { job, attempt }: { readonly job: string; readonly attempt: number },
+  { job, attempt, repositories = [] }: WantedGrant,
 ): Promise<GrantAnswer> {
   const row = job === PUBLISH_JOB ? undefined : await context.store.read.jobs.get(job);
-  const scope = job === PUBLISH_JOB ? publishScope(agent) : jobScope(agent, row, attempt);
+  const scope =
+    job === PUBLISH_JOB ? publishScope(agent, repositories) : jobScope(agent, row, attempt);
   if ("refused" in scope) {
     await onRecord(context, agent, "grant.refused", job, { because: scope.refused });
     return scope;
@@ -68,9 +76,15 @@ interface Scope {
   readonly source?: string;
 }
 
-function publishScope(agent: AgentRow): Scope | { readonly refused: string } {
+function publishScope(
+  agent: AgentRow,
+  repositories: readonly string[],
+): Scope | { readonly refused: string } {
   if (agent.kind !== "build") return { refused: "only the build agent publishes images" };
-  return { access: [{ type: "repository", name: PUBLISHED, actions: ["pull", "push"] }] };
+  if (repositories.length === 0) return { refused: "it was not said which images are published" };
+  const foreign = repositories.find((name) => !PUBLISHED.test(name));
+  if (foreign !== undefined) return { refused: `images are not published to ${foreign}` };
+  return { access: repositories.map((name) => repositoryAccess(name, ["pull", "push"])) };
 }
 
 export function jobScope(

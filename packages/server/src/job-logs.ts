@@ -1,4 +1,6 @@
-// Job logs as files, one per attempt. A file's length is how much of that log is durable here.
+// Job logs as files, one per attempt. A file's length is how much of that log was taken in. Bytes over
+// the limit are not kept: the file only gets as long, with a hole, so that the agent can go on and end, and
+// whoever reads it is told how much is missing.
 
 import { createHash } from "node:crypto";
 import { EventEmitter } from "node:events";
@@ -13,16 +15,23 @@ export interface JobLogs {
   append(job: string, attempt: number, offset: number, bytes: Uint8Array): Promise<void>;
   read(job: string, attempt: number, from: number): AsyncIterable<Uint8Array>;
   sha256(job: string, attempt: number): Promise<string>;
+  /** How many bytes of a log of that length are not kept. */
+  leftOutBytes(sizeBytes: number): number;
   remove(job: string, attempt: number): Promise<void>;
   /** Resolves at the next append to that log, or when `signal` fires. */
   grown(job: string, attempt: number, signal: AbortSignal): Promise<void>;
 }
 
-export function createJobLogs(directory: string): JobLogs {
+export const LOG_BYTES_MAX = 64 * 1024 * 1024;
+
+export function createJobLogs(
+  directory: string,
+  { logBytesMax = LOG_BYTES_MAX }: { readonly logBytesMax?: number } = {},
+): JobLogs {
   const emitter = new EventEmitter().setMaxListeners(0);
   const place = (job: string, attempt: number) => join(directory, `${jobName(job, attempt)}.log`);
 
-  return { sizeBytes, append, read, sha256, remove, grown };
+  return { sizeBytes, append, read, sha256, leftOutBytes, remove, grown };
 
   async function sizeBytes(job: string, attempt: number): Promise<number> {
     try {
@@ -45,7 +54,9 @@ export function createJobLogs(directory: string): JobLogs {
       if (size !== offset) {
         throw new Failure("conflict", `the log of ${job} ends at ${size}, not at ${offset}`);
       }
-      await handle.appendFile(bytes);
+      const kept = bytes.subarray(0, Math.max(0, logBytesMax - offset));
+      await handle.appendFile(kept);
+      if (kept.length < bytes.length) await handle.truncate(offset + bytes.length);
       await handle.datasync();
     } finally {
       await handle.close();
@@ -55,9 +66,13 @@ export function createJobLogs(directory: string): JobLogs {
 
   async function* read(job: string, attempt: number, from: number): AsyncIterable<Uint8Array> {
     const size = await sizeBytes(job, attempt);
-    if (from >= size) return;
+    const end = Math.min(size, logBytesMax);
     // To the length known now: what comes later is read by whoever asks again.
-    yield* createReadStream(place(job, attempt), { start: from, end: size - 1 });
+    if (from < end) yield* createReadStream(place(job, attempt), { start: from, end: end - 1 });
+  }
+
+  function leftOutBytes(size: number): number {
+    return Math.max(0, size - logBytesMax);
   }
 
   async function sha256(job: string, attempt: number): Promise<string> {

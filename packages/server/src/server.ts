@@ -35,6 +35,8 @@ export interface ServerOptions {
   readonly log: Logger;
   readonly now?: () => number;
   readonly pingMs?: number;
+  /** More of a job's log than this is not kept. */
+  readonly logBytesMax?: number;
 }
 
 export interface RunningServer {
@@ -81,7 +83,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   const context: ServerContext = {
     store,
     keys,
-    logs: createJobLogs(directory.logs),
+    logs: createJobLogs(directory.logs, options),
     live: createLiveEvents({ now }),
     uploads: directory.uploads,
     readApp,

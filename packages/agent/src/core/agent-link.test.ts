@@ -206,9 +206,10 @@ describe("the link", () => {
   });
 
   test("a build agent publishes its images once it is linked, and says which", () => {
-    const agent = agentWith({ rules: { kind: "build", publishesImages: true } });
+    const agent = agentWith({ rules: { kind: "build", publishes: ["exclave/runner"] } });
     const [ask] = sent(agent.welcome());
     assert.ok(ask?.type === "grant_want");
+    assert.deepEqual(ask.repositories, ["exclave/runner"]);
     const grant = { registryUrl: "http://vendor.test", token: "t", expiresAt: NOW + 1 };
 
     const effects = agent.frame({ type: "grant", job: ask.job, attempt: ask.attempt, grant });

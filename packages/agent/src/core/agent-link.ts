@@ -87,9 +87,10 @@ function handleWelcome(turn: Turn, welcome: Welcome): void {
 /** A build agent brings its images once per start; a failure is tried again. */
 export function askToPublish(turn: Turn): void {
   const { publishing, link } = turn.state;
-  if (!turn.rules.publishesImages || publishing !== "idle" || link.status === "down") return;
+  const { publishes } = turn.rules;
+  if (publishes.length === 0 || publishing !== "idle" || link.status === "down") return;
   turn.state = { ...turn.state, publishing: "asked" };
-  send(turn, { type: "grant_want", ...PUBLISH_JOB });
+  send(turn, { type: "grant_want", ...PUBLISH_JOB, repositories: [...publishes] });
 }
 
 /** The server knows more or less of this journal than can be: one of the two was set back. */

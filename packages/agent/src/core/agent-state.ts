@@ -29,8 +29,8 @@ export interface AgentRules {
   readonly jobsMax: number;
   /** More resumes than this of one attempt, and it ends as poisoned. */
   readonly resumesMax: number;
-  /** A build agent brings the images it was shipped with into the vendor's registry. */
-  readonly publishesImages: boolean;
+  /** Repositories of the vendor's registry that a build agent brings images to at its start. */
+  readonly publishes: readonly string[];
 }
 
 export interface JudgeFacts {

@@ -118,7 +118,7 @@ export function rulesFor(director: Director, changes: Partial<AgentRules> = {}):
       }),
     jobsMax: 8,
     resumesMax: 3,
-    publishesImages: false,
+    publishes: [],
     ...changes,
   };
 }

@@ -152,7 +152,13 @@ export const AgentFrame = z.discriminatedUnion("type", [
   z.object({ type: z.literal("ack"), seq: z.int().nonnegative() }),
   z.object({ type: z.literal("resend"), from: z.int().positive() }),
   /** Asks for registry access for a job it is about to launch. Answered by `grant`. */
-  z.object({ type: z.literal("grant_want"), job: JobId, attempt: z.int().positive() }),
+  z.object({
+    type: z.literal("grant_want"),
+    job: JobId,
+    attempt: z.int().positive(),
+    /** Where a build agent that asks to publish its images wants to push them. */
+    repositories: z.array(z.string().max(255)).max(500).optional(),
+  }),
   z.object({ type: z.literal("pong"), id: z.int() }),
 ]);
 export type AgentFrame = z.infer<typeof AgentFrame>;

@@ -1,4 +1,4 @@
-// The values of an install's inputs, against what the app declares.
+// The values of an install's inputs and secrets, against what the app declares.
 
 import { type AppConfig, Failure, suggest } from "@exclave/core";
 
@@ -30,6 +30,21 @@ export function checkInputs(app: AppConfig, given: Inputs): void {
   });
   const faults = [...unknown, ...wrong];
   if (faults.length > 0) throw new Failure("invalid", faults.join("; "));
+}
+
+/** Secrets an install cannot be without and nothing can give it: what each would need, in words. */
+export function missingSecrets({ secrets }: Pick<AppConfig, "secrets">): string[] {
+  return secrets
+    .filter(({ required, generate }) => required && !generate)
+    .map(
+      ({ name }) =>
+        `the secret ${name} is required, and setting secrets is not built yet; use \`generate\` for it`,
+    );
+}
+
+export function checkSecrets(app: AppConfig): void {
+  const missing = missingSecrets(app);
+  if (missing.length > 0) throw new Failure("invalid", missing.join("; "));
 }
 
 function meant(name: string, declared: readonly string[]): string {

@@ -3,6 +3,7 @@
 
 import { type Hold, type Instant, planInstall, type Step } from "@exclave/core";
 import { type InstallFacts, seenOf, wantedOf } from "./gather-install.ts";
+import { missingSecrets } from "./inputs.ts";
 import { planSandbox, type SandboxPlan } from "./plan-sandbox.ts";
 
 export interface InstallDecision {
@@ -20,12 +21,21 @@ export function decideInstall(facts: InstallFacts, now: Instant): InstallDecisio
 
   const wanted = wantedOf(facts);
   if (!wanted) return { sandbox, steps: [], holds: channelHold(facts) };
+  const secrets = secretHolds(facts);
+  if (secrets.length > 0) return { sandbox, steps: [], holds: secrets };
   const { steps, holds } = planInstall({ wanted, seen: seenOf(facts), now });
   return {
     sandbox,
     steps,
     holds: [...holds, ...(facts.install.mode === "present" ? channelHold(facts) : [])],
   };
+}
+
+/** A release that came later may want more than the install was made with. */
+function secretHolds({ install, app }: InstallFacts): Hold[] {
+  if (!app || install.mode === "destroyed") return [];
+  const endsWhen = "a release is wanted that needs no secret from outside";
+  return missingSecrets(app).map((because) => ({ because, endsWhen }));
 }
 
 function channelHold({ install, release }: InstallFacts): Hold[] {

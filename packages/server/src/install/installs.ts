@@ -14,7 +14,7 @@ import { readyRelease } from "../release/channels.ts";
 import { type ReadApp, releaseIndex } from "../release/release-loop.ts";
 import type { InstallRow, JobRow } from "../store/rows.ts";
 import { componentKey, type Readers, type Tables } from "../store/store.ts";
-import { checkInputs } from "./inputs.ts";
+import { checkInputs, checkSecrets } from "./inputs.ts";
 
 export async function createInstall(
   context: ServerContext,
@@ -31,7 +31,11 @@ export async function createInstall(
     await checkKnown(tx, app, sandbox);
     const pointed = await tx.channels.of(app, channel);
     const release = pointed?.release ? await tx.releases.get(pointed.release) : undefined;
-    if (release) checkInputs(readApp(release), inputs);
+    if (release) {
+      const config = readApp(release);
+      checkInputs(config, inputs);
+      checkSecrets(config);
+    }
     const row: InstallRow = {
       name,
       app,

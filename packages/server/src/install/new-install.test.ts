@@ -175,6 +175,25 @@ describe("a new install", () => {
     assert.deepEqual((await at.server.client.call(listInstalls)).items, []);
   });
 
+  test("is refused, or held, when a secret is required that nobody can set yet", async (t) => {
+    const at = await world(t);
+    const demanding = CRM.replace("secrets:", "secrets:\n  - { name: license, required: true }");
+    await release(at.server, demanding, SOURCES, { channel: "stable" });
+
+    await assert.rejects(
+      create(at),
+      /the secret license is required, and setting secrets is not built yet; use `generate`/,
+    );
+    await release(at.server, CRM, SOURCES, { channel: "stable" });
+    await create(at);
+    await settled(at);
+    await release(at.server, demanding, SOURCES, { channel: "stable" });
+    const held = await settled(at, "held");
+
+    assert.match(held.holds[0]?.because ?? "", /the secret license is required/);
+    assert.equal(held.components.length, 3);
+  });
+
   test("waits for a release its channel does not have yet, and says so", async (t) => {
     const at = await world(t);
     await release(at.server, CRM, SOURCES);

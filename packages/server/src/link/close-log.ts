@@ -1,4 +1,5 @@
-// A log is complete when it is as long as the agent said at the job's end, and the same bytes.
+// A log is complete when it is as long as the agent said at the job's end, and the same bytes. One that
+// is over the server's limit is as complete as it gets; what is missing is on record.
 
 import { audit, type ServerContext } from "../context.ts";
 
@@ -12,10 +13,21 @@ export async function closeLog(
   const { bytes, sha256 } = job.log;
   const size = await logs.sizeBytes(job.id, job.attempt);
   if (size < bytes) return;
+  const leftOutBytes = logs.leftOutBytes(size);
   const isSame = size === bytes && (await logs.sha256(job.id, job.attempt)) === sha256;
   await store.transaction(async (tx) => {
     const now = await tx.jobs.get(jobId);
     if (!now || now.logComplete) return;
+    if (leftOutBytes > 0) {
+      await tx.jobs.put({ ...now, logComplete: true });
+      await audit(tx, context, {
+        actor: "server",
+        action: "job.log_cut",
+        subject: jobId,
+        details: { said: job.log, leftOutBytes },
+      });
+      return;
+    }
     if (isSame) return tx.jobs.put({ ...now, logComplete: true });
     const details = { said: job.log, bytes: size };
     await audit(tx, context, {

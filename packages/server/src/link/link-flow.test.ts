@@ -17,7 +17,7 @@ import {
 import { WebSocket } from "ws";
 import { PUBLISH_JOB } from "../grants.ts";
 import { connectAgent, join, joinVendorAgent, newMemory } from "../testing/scripted-agent.ts";
-import { buildAgent, release, uploadSource } from "../testing/scripted-vendor.ts";
+import { buildAgent, builtBy, release, uploadSource } from "../testing/scripted-vendor.ts";
 import { assertOnRecord, testServer, until } from "../testing/test-server.ts";
 
 const ONE = "app: crm\ncomponents:\n  - { name: api, type: command, source: ./api }\n";
@@ -199,6 +199,31 @@ describe("logs", () => {
     assert.equal(text, "hello world");
   });
 
+  test("what is over the server's limit is left out, and both the log and the record say so", async (t) => {
+    const server = await testServer(t, { logBytesMax: 10 });
+    const text = "0123456789 and more";
+    await buildAgent(server, async (manifest) => ({ ...builtBy(manifest), log: text }));
+    await release(server, ONE, { api: "source" });
+    const { items } = await server.client.call(listJobs);
+    const params = { job: items.find(({ operation }) => operation === "build")?.id ?? "" };
+    await until(
+      () => server.client.call(getJob, { params }),
+      ({ logComplete }) => logComplete,
+      "the log is over",
+    );
+
+    for (const follow of ["true", "false"]) {
+      let read = "";
+      for await (const chunk of server.client.bytes(getJobLog, { params, query: { follow } })) {
+        read += Buffer.from(chunk).toString();
+      }
+
+      const note = "[9 bytes of log are over the server's limit and were left out]\n";
+      assert.equal(read, `0123456789${note}`);
+    }
+    await assertOnRecord(server, "job.ended", "job.log_cut");
+  });
+
   test("a log of somebody else's job is not taken", async (t) => {
     const server = await testServer(t);
     const build = await buildAgent(server, async () => undefined);
@@ -219,11 +244,11 @@ describe("logs", () => {
 });
 
 describe("grants", () => {
-  test("the build agent may publish images, and nothing outside of exclave/", async (t) => {
+  test("the build agent may publish the images it names, and nothing outside of exclave/", async (t) => {
     const server = await testServer(t);
     const agent = await connectAgent(await joinVendorAgent(server, "build"));
 
-    const { grant } = await agent.grant(PUBLISH_JOB);
+    const { grant } = await agent.grant(PUBLISH_JOB, 1, ["exclave/plugins/brand-new"]);
 
     assert.ok(grant);
     const { registryUrl, token } = grant;
@@ -238,9 +263,14 @@ describe("grants", () => {
         },
       });
     assert.equal((await push("exclave/plugins/brand-new")).status, 201);
+    assert.equal((await push("exclave/plugins/unnamed")).status, 401);
     assert.equal((await push("apps/crm/api")).status, 401);
-    assert.equal((await push("exclave-not/plugins/x")).status, 401);
-    await assertOnRecord(server, "grant.given");
+    for (const foreign of ["apps/crm/api", "exclave-not/plugins/x", "exclave/*", "exclave"]) {
+      const refused = await agent.grant(PUBLISH_JOB, 1, ["exclave/runner", foreign]);
+      assert.equal(refused.refused, `images are not published to ${foreign}`);
+    }
+    assert.match((await agent.grant(PUBLISH_JOB)).refused ?? "", /not said which images/);
+    await assertOnRecord(server, "grant.given", "grant.refused");
   });
 
   test("another agent may not publish, and gets nothing for a job that is not its own", async (t) => {

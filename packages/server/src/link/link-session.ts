@@ -19,6 +19,7 @@ import type { AgentRow } from "../store/rows.ts";
 import { closeLog } from "./close-log.ts";
 import { commitLinkWrite } from "./commit-link-write.ts";
 import {
+  type GrantWanted,
   type HelloFacts,
   type LinkEffect,
   type LinkInput,
@@ -131,7 +132,7 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
         return closeLog(context, job);
       }
       case "grant":
-        return answerGrant(effect.job, effect.attempt);
+        return answerGrant(effect.wanted);
       case "look": {
         const { limit } = effect;
         return enqueue(() => waitingCommands(limit));
@@ -159,10 +160,10 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     if (write.kind === "session") options.onLive(session, agent);
   }
 
-  async function answerGrant(job: string, attempt: number): Promise<void> {
+  async function answerGrant(wanted: GrantWanted): Promise<void> {
     if (!agent) return;
-    const answer = await grantFor(context, agent, { job, attempt });
-    send({ type: "grant", job: job as never, attempt, ...answer });
+    const { job, attempt } = wanted;
+    send({ type: "grant", job, attempt, ...(await grantFor(context, agent, wanted)) });
   }
 
   async function frameInput(data: Buffer): Promise<LinkInput | undefined> {

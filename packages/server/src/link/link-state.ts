@@ -113,6 +113,8 @@ export type LinkWrite =
   /** Commands up to here are in the agent's journal. */
   | { readonly kind: "acked"; readonly seq: number };
 
+export type GrantWanted = Extract<AgentFrame, { type: "grant_want" }>;
+
 export type LinkEffect =
   | { readonly kind: "commit"; readonly epoch: number; readonly write: LinkWrite }
   | {
@@ -124,7 +126,7 @@ export type LinkEffect =
     }
   | { readonly kind: "send"; readonly frame: ServerFrame }
   /** Make and send a grant, if that job is this agent's. */
-  | { readonly kind: "grant"; readonly job: string; readonly attempt: number }
+  | { readonly kind: "grant"; readonly wanted: GrantWanted }
   /** Room for commands: look into the outbox and come back with `waiting`. */
   | { readonly kind: "look"; readonly limit: number }
   | { readonly kind: "close"; readonly because: string };

@@ -131,7 +131,7 @@ function receive(state: LiveLink, frame: Exclude<AgentFrame, Hello>): LinkTurn {
           .map(sendCommand),
       );
     case "grant_want":
-      return turn(state, { kind: "grant", job: frame.job, attempt: frame.attempt });
+      return turn(state, { kind: "grant", wanted: frame });
     case "pong":
       return { state, effects: [] };
     default:

@@ -55,10 +55,18 @@ async function* logBytes(
       offset += chunk.length;
       yield chunk;
     }
-    if (!follow || signal.aborted || isAllThere(job, offset)) return;
+    const leftOut = logs.leftOutBytes(await logs.sizeBytes(job.id, job.attempt));
+    if (!follow || signal.aborted || isAllThere(job, offset + leftOut)) {
+      if (leftOut > 0) yield gapNote(leftOut);
+      return;
+    }
     const pause = AbortSignal.any([signal, AbortSignal.timeout(500)]);
     await logs.grown(job.id, job.attempt, pause);
   }
+}
+
+function gapNote(bytes: number): Uint8Array {
+  return Buffer.from(`[${bytes} bytes of log are over the server's limit and were left out]\n`);
 }
 
 function isAllThere({ state, log }: JobRow, offset: number): boolean {

@@ -83,6 +83,7 @@ export interface ScriptedAgent {
   grant(
     job: string,
     attempt?: number,
+    repositories?: string[],
   ): Promise<{ grant?: Grant | undefined; refused?: string | undefined }>;
   send(frame: AgentFrame): void;
   sendLog(job: string, attempt: number, offset: number, text: string): void;
@@ -201,9 +202,10 @@ export async function connectAgent(
     await acked;
   }
 
-  async function grant(job: string, attempt = 1) {
+  async function grant(job: string, attempt = 1, repositories?: string[]) {
     const answered = next((frame) => frame.type === "grant" && frame.job === job);
-    agent.send({ type: "grant_want", job: job as never, attempt });
+    const named = repositories === undefined ? {} : { repositories };
+    agent.send({ type: "grant_want", job: job as never, attempt, ...named });
     const frame = await answered;
     return frame.type === "grant" ? frame : {};
   }

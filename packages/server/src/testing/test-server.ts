@@ -22,7 +22,11 @@ export interface TestServer {
 
 export async function testServer(
   t: TestContext,
-  options: { readonly data?: string; readonly pingMs?: number } = {},
+  options: {
+    readonly data?: string;
+    readonly pingMs?: number;
+    readonly logBytesMax?: number;
+  } = {},
 ): Promise<TestServer> {
   const data = options.data ?? join(await temporaryDirectory(t), "server");
   const log = pino({ level: process.env["TEST_LOG"] ?? "silent" }, pino.destination(2));
