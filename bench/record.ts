@@ -1,7 +1,7 @@
 // Keeps the figures of a whole run in the README, with the day they are from.
 
 import { readFile, writeFile } from "node:fs/promises";
-import { cpus } from "node:os";
+import { cpus, loadavg } from "node:os";
 import { join } from "node:path";
 import type { Figure } from "./figure.ts";
 
@@ -22,8 +22,11 @@ function renderFigures(figures: readonly Figure[], command: string, at: Date): s
     const mark = isMet === false ? " (missed)" : "";
     return `| ${figure} | ${value} | ${unit} | ${String(goal)}${mark} | ${shown.join("; ")} |`;
   });
+  const machine = `${cpus().length} × ${cpu?.model ?? "unknown"}`;
+  // Our own programs keep a core or two busy; much more than that was somebody else's.
+  const load = `load average over the last 15 minutes ${loadavg()[2]?.toFixed(1)}`;
   return [
-    `${at.toISOString().slice(0, 10)}, ${cpus().length} × ${cpu?.model ?? "unknown"}, \`${command}\`:`,
+    `${at.toISOString().slice(0, 10)}, ${machine}, ${load}, \`${command}\`:`,
     "",
     "| figure | value | unit | goal | beside |",
     "| --- | --- | --- | --- | --- |",
