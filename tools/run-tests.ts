@@ -1,7 +1,7 @@
 // Runs one of the test suites: `unit` (npm alone) or `e2e` (real processes and, where the machine has
 // them, real tools). What a suite could not run is said plainly, with the reason.
 
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { globSync } from "node:fs";
 import { join } from "node:path";
 import { provideTestTools } from "./test-tools/provide.ts";
@@ -43,6 +43,13 @@ if (files.length === 0) {
   process.exit(2);
 }
 
+if (suiteName === "e2e") {
+  // Real processes run real images: those of this tree, as it is now.
+  execFileSync(process.execPath, ["tools/build-images.ts", "--if-needed"], {
+    cwd: ROOT,
+    stdio: "inherit",
+  });
+}
 const path =
   suiteName === "e2e"
     ? await provideTestTools((line) => console.log(line))
