@@ -7,6 +7,7 @@ export {
 } from "@exclave/core";
 export * from "./context.ts";
 export * from "./define-plugin.ts";
+export * from "./kept-port.ts";
 export * from "./parameters.ts";
 export * from "./process-identity.ts";
 export * from "./program-plugin.ts";

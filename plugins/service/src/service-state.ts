@@ -4,10 +4,9 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { copyFile, cp, link, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
-import { createServer } from "node:net";
 import { basename, dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Failure } from "@exclave/plugin-sdk";
+import { choosePort, Failure, isPortFree } from "@exclave/plugin-sdk";
 import { readJson, type SupervisorProgram, writeJson } from "./instance.ts";
 
 export function servicePlaces(stateDirectory: string) {
@@ -105,13 +104,13 @@ function supervisorScript(): string {
  */
 export async function keepPort(stateDirectory: string, wanted: "auto" | number): Promise<number> {
   if (wanted !== "auto") {
-    if ((await listen(wanted)) === wanted) return wanted;
+    if (await isPortFree(wanted)) return wanted;
     throw new Failure("conflict", `port ${wanted} is taken by another program`);
   }
   const file = servicePlaces(stateDirectory).port;
   const kept = keptPort(stateDirectory, wanted);
-  if (kept !== undefined && (await listen(kept)) === kept) return kept;
-  const port = (await listen(0)) ?? 0;
+  if (kept !== undefined && (await isPortFree(kept))) return kept;
+  const port = await choosePort();
   writeJson(file, { port });
   return port;
 }
@@ -122,17 +121,6 @@ export function keptPort(stateDirectory: string, wanted: "auto" | number): numbe
     | { readonly port: number }
     | undefined;
   return kept?.port;
-}
-
-function listen(port: number): Promise<number | undefined> {
-  const { promise, resolve } = Promise.withResolvers<number | undefined>();
-  const server = createServer();
-  server.once("error", () => resolve(undefined));
-  server.listen({ host: "127.0.0.1", port }, () => {
-    const address = server.address();
-    server.close(() => resolve(typeof address === "object" ? address?.port : undefined));
-  });
-  return promise;
 }
 
 async function exists(path: string): Promise<boolean> {

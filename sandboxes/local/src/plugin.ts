@@ -7,10 +7,16 @@ import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { isAbsolute, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { definePlugin, Failure, type OperationContext, type Plugin, z } from "@exclave/plugin-sdk";
+import {
+  choosePort,
+  definePlugin,
+  Failure,
+  type OperationContext,
+  type Plugin,
+  z,
+} from "@exclave/plugin-sdk";
 import { programEnvironment } from "./environment.ts";
 import { isThere, writeWhole } from "./files.ts";
 import { type Contract, type Home, installHome, readContract } from "./home.ts";
@@ -128,7 +134,7 @@ async function newContract(install: string, home: Home): Promise<Contract> {
     registry: {
       type: "embedded",
       // Chosen once: artifacts are named by it for as long as the install lives.
-      url: `http://127.0.0.1:${await freePort()}`,
+      url: `http://127.0.0.1:${await choosePort()}`,
       issuer: `exclave-install-${install}`,
       service: `exclave-registry-${install}`,
     },
@@ -136,17 +142,6 @@ async function newContract(install: string, home: Home): Promise<Contract> {
     state: { directory: home.state },
     run: { directory: home.run },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string")
-    throw new Failure("bug", "no port was given");
-  return address.port;
 }
 
 /** The agent signs tokens for the install's registry with one half; the registry knows the other. */

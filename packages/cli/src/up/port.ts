@@ -46,7 +46,7 @@ async function firstPort(wished: number | undefined): Promise<number> {
 }
 
 export async function usualOrFreePort(usual: number): Promise<number> {
-  return (await isFree(usual)) ? usual : freePort();
+  return (await isFree(usual)) ? usual : freePortAfter(usual);
 }
 
 async function isFree(port: number): Promise<boolean> {
@@ -62,12 +62,15 @@ async function isFree(port: number): Promise<boolean> {
   }
 }
 
-async function freePort(): Promise<number> {
-  const probe = createServer();
-  probe.listen({ host: "127.0.0.1", port: 0 });
-  await once(probe, "listening");
-  const address = probe.address();
-  probe.close();
-  if (address === null || typeof address === "string") throw new CliProblem("bug", "no free port");
-  return address.port;
+/**
+ * The next one that is free. Never one the system would choose: those are shared with outgoing
+ * connections, and an agent that dials the server in vain could end up sitting on its port.
+ */
+async function freePortAfter(usual: number): Promise<number> {
+  for (let port = usual + 1; port < usual + 1_000; port++) {
+    if (await isFree(port)) return port;
+  }
+  throw new CliProblem("failed", `no port from ${usual} to ${usual + 1_000} is free`, {
+    hint: "name one with --port",
+  });
 }
