@@ -263,7 +263,7 @@ for (const kind of ["P-256", "Ed25519"] as const) {
       const place = await createPlace(t);
       const { host, store } = place;
       const [ours, theirs] = [newKeys(kind), newKeys(kind)];
-      const repository = "apps/crm/_release";
+      const repository = "releases/crm";
       const layers = [{ directory: await place.write({ hello: "hello" }) }];
       const image = await packImage({ store, repository, layers });
       const { digest } = await packIndex({

@@ -18,9 +18,9 @@ export const MEDIA_TYPES = {
   files: "application/vnd.exclave.files.v1.tar+gzip",
 } as const;
 
-/** Path components as the distribution specification has them, plus names that start with `_`. */
+/** Path components as the distribution specification has them. */
 const REPOSITORY =
-  /^_?[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:\/_?[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$/;
+  /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$/;
 const TAG = /^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$/;
 
 export const RepositoryName = z.string().max(255).regex(REPOSITORY);

@@ -10,7 +10,7 @@ import { SIGNATURE_TYPE } from "./media-types.ts";
 import { createSigner, signArtifact, verifyArtifactSignature } from "./signature.ts";
 import { writeDocument } from "./write-document.ts";
 
-const repository = "apps/shop/_release";
+const repository = "releases/shop";
 const keys = generateKeyPairSync("ec", { namedCurve: "P-256" });
 const strangers = generateKeyPairSync("ec", { namedCurve: "P-256" });
 const signer = createSigner(keys.privateKey);

@@ -66,6 +66,7 @@ describe("a request that is wrong leaves the store as it was", () => {
     ["GET",    "/v2/a/referrers/nonsense",                              400, "DIGEST_INVALID"],
     ["GET",    "/v2/UPPER/tags/list",                                   400, "NAME_INVALID"],
     ["GET",    "/v2/a//b/tags/list",                                    400, "NAME_INVALID"],
+    ["GET",    "/v2/a/_b/tags/list",                                    400, "NAME_INVALID"],
     ["GET",    "/v2/a/+tags/tags/list",                                 400, "NAME_INVALID"],
     ["POST",   "/v2/a%2f..%2fb/blobs/uploads/",                         400, "NAME_INVALID"],
     ["POST",   `/v2/${"a/".repeat(130)}a/blobs/uploads/`,               400, "NAME_INVALID"],

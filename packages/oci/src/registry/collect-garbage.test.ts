@@ -246,7 +246,7 @@ describe("garbage collection", () => {
   test("racing pushes: all that was acknowledged is there, and nothing lists what is not", async (t) => {
     const { directory, files, sweep } = await world(t);
     const kept = new Map<Digest, { repository: string; blobs: Descriptor[] }>();
-    let isPushing = true;
+    const pushed = new AbortController();
 
     async function pushAll(repository: string): Promise<void> {
       for (let round = 0; round < 12; round++) {
@@ -281,11 +281,9 @@ describe("garbage collection", () => {
       await unlessAbsent(utimes(files.blobs.path(digest), then, then));
     }
     async function sweepAll(): Promise<void> {
-      while (isPushing) await sweep();
+      while (!pushed.signal.aborted) await sweep();
     }
-    const pushing = Promise.all([pushAll("a"), pushAll("b")]).finally(() => {
-      isPushing = false;
-    });
+    const pushing = Promise.all([pushAll("a"), pushAll("b")]).finally(() => pushed.abort());
     await Promise.all([pushing, sweepAll(), sweepAll()]);
     await sweep();
 

@@ -117,7 +117,9 @@ export async function handleReferrers(exchange: Exchange, repository: string, di
     {
       "content-type": MEDIA_TYPES.index,
       ...(artifactType === undefined ? {} : { "oci-filters-applied": "artifactType" }),
-      ...(hasMore ? { link: `</v2/${repository}/referrers/${digest}?${next}>; rel="next"` } : {}),
+      ...(hasMore
+        ? { link: `</v2/${repository}/referrers/${digest}?${next.toString()}>; rel="next"` }
+        : {}),
     },
   );
 }

@@ -14,44 +14,66 @@ export async function receiveBody(
   body: Readable,
   take: (batch: Buffer[]) => Promise<void>,
 ): Promise<void> {
-  const failing = Promise.withResolvers<never>();
+  const inbox = openInbox(body);
+  try {
+    for (let batch = await inbox.next(); batch.length > 0; batch = await inbox.next()) {
+      await take(batch);
+      for (const chunk of batch) release(chunk);
+    }
+  } finally {
+    inbox.close();
+  }
+}
+
+interface Inbox {
+  /** A batch that is full, or the last one, or none at the end. */
+  next(): Promise<Buffer[]>;
+  close(): void;
+}
+
+function openInbox(body: Readable): Inbox {
   let batch: Buffer[] = [];
   let size = 0;
-  let taking: Promise<void> | undefined;
+  let end: "open" | "reached" | BrokenBody = "open";
+  if (body.readableEnded) end = "reached";
+  else if (body.destroyed) end = new BrokenBody();
+  let wake = () => undefined as void;
 
-  const hand = () => {
-    const full = batch;
-    batch = [];
-    size = 0;
-    taking = take(full).then(() => {
-      for (const chunk of full) release(chunk);
-      taking = undefined;
-      if (size >= BATCH_BYTES) hand();
-      body.resume();
-    }, failing.reject);
-  };
   const onData = (chunk: Buffer) => {
     batch.push(chunk);
     size += chunk.length;
     if (size < BATCH_BYTES) return;
-    if (taking) body.pause();
-    else hand();
+    body.pause();
+    wake();
   };
-  const rest = async () => {
-    while (taking) await taking;
-    if (batch.length > 0) await take(batch);
+  const finish = (how: "reached" | BrokenBody) => {
+    if (end === "open") end = how;
+    wake();
   };
+  const onEnd = () => finish("reached");
+  const onError = (cause: unknown) => finish(new BrokenBody(cause));
+  const onClose = () => finish(new BrokenBody());
+  body.on("data", onData).on("end", onEnd).on("error", onError).on("close", onClose);
 
-  body.on("data", onData);
-  try {
-    await Promise.race([endOf(body), failing.promise]);
-  } catch (reason) {
-    body.off("data", onData);
-    if (reason instanceof BrokenBody) await Promise.race([rest(), failing.promise]);
-    throw reason;
+  return { next, close };
+
+  async function next(): Promise<Buffer[]> {
+    if (size < BATCH_BYTES && end === "open") {
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+    if (size === 0 && end instanceof BrokenBody) throw end;
+    const full = batch;
+    batch = [];
+    size = 0;
+    body.resume();
+    return full;
   }
-  body.off("data", onData);
-  await Promise.race([rest(), failing.promise]);
+
+  function close(): void {
+    body.off("data", onData).off("end", onEnd).off("close", onClose);
+  }
 }
 
 /**
@@ -66,14 +88,4 @@ class BrokenBody extends RegistryError {
   constructor(cause?: unknown) {
     super("BLOB_UPLOAD_INVALID", "the connection ended before the body did", { cause });
   }
-}
-
-function endOf(body: Readable): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (body.readableEnded) return resolve();
-    if (body.destroyed) return reject(new BrokenBody());
-    body.once("end", resolve);
-    body.once("error", (cause) => reject(new BrokenBody(cause)));
-    body.once("close", () => reject(new BrokenBody()));
-  });
 }

@@ -13,17 +13,17 @@ import { serveRegistry } from "../serve-registry.ts";
 export interface OpenRegistry {
   readonly directory: string;
   readonly url: string;
-  send(method: string, path: string, init?: RequestInit): Promise<Response>;
+  readonly send: (method: string, path: string, init?: RequestInit) => Promise<Response>;
   /** Brings a blob in with one request. */
-  push(repository: string, bytes: Uint8Array | string): Promise<Digest>;
+  readonly push: (repository: string, bytes: Uint8Array | string) => Promise<Digest>;
   /** An upload's location. */
-  begin(repository: string, query?: string): Promise<string>;
+  readonly begin: (repository: string, query?: string) => Promise<string>;
   /** A manifest with an empty configuration, which is pushed first. */
-  putManifest(
+  readonly putManifest: (
     repository: string,
     reference: string,
     fields?: object,
-  ): Promise<{ readonly response: Response; readonly digest: Digest; readonly body: string }>;
+  ) => Promise<{ readonly response: Response; readonly digest: Digest; readonly body: string }>;
 }
 
 export const EMPTY = { mediaType: MEDIA_TYPES.empty, digest: digestOf("{}"), size: 2 };

@@ -89,7 +89,7 @@ describe("pushing a blob", () => {
     const streamed = await registry.send("PATCH", location, {
       body,
       duplex: "half",
-    } as RequestInit);
+    });
     const done = await registry.send("PUT", `${location}?digest=${digestOf(bytes)}`);
 
     assert.equal(streamed.headers.get("range"), `0-${bytes.length - 1}`);
