@@ -5,6 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   type AgentEvent,
   AgentFrame,
@@ -77,8 +78,17 @@ export async function startLyingServer(port: number): Promise<LyingServer> {
     });
   });
 
-  server.listen(port, "127.0.0.1");
-  await once(server, "listening");
+  // The kernel lets go of a killed process's port a moment after the process is gone from sight.
+  for (let tries = 0; ; tries++) {
+    try {
+      server.listen(port, "127.0.0.1");
+      await once(server, "listening");
+      break;
+    } catch (reason) {
+      if (tries === 50) throw reason;
+      await sleep(100);
+    }
+  }
   return {
     tell(lies) {
       told = lies;
