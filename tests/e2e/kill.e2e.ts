@@ -7,24 +7,10 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createWorld, repeated, until, untilHealthy, type World } from "./harness.ts";
-import { trail, writeShop } from "./shop-app.ts";
+import { createShopWorld, trail, writeShop } from "./shop-app.ts";
 
 test("kill -9 in the middle of a deploy loses nothing and launches nothing twice", async (t) => {
-  const world = await createWorld(t);
-  await world.up();
-  const app = writeShop(world);
-  await world.exclave("release", app, "--channel", "stable", "--wait");
-  await world.exclave(
-    "install",
-    "create",
-    "acme",
-    "--app",
-    "shop",
-    "--input",
-    "title=Acme",
-    "--wait",
-  );
-  await untilHealthy(world, "acme");
+  const world = await createShopWorld(t);
 
   await t.test("the server", async () => {
     await duringApply(world, "red", () => assert.ok(killServer(world) > 0));
@@ -61,7 +47,7 @@ test("kill -9 in the middle of a deploy loses nothing and launches nothing twice
     async () => {
       writeShop(world, { colour: "white", applySeconds: 4 });
       const before = trail(world).length;
-      await world.exclave("release", app, "--channel", "stable", "--wait");
+      await world.exclave("release", "shop", "--channel", "stable", "--wait");
       await until("the api is being applied", () =>
         trail(world)
           .slice(before)

@@ -21,25 +21,12 @@ import {
   manifestBytes,
   signEnvelope,
 } from "@exclave/core";
-import { createWorld, until, untilHealthy } from "./harness.ts";
+import { until } from "./harness.ts";
 import { type Lie, startLyingServer } from "./lying-server.ts";
-import { writeShop } from "./shop-app.ts";
+import { createShopWorld } from "./shop-app.ts";
 
 test("a server that lies gets nothing to run, and every refusal is on record", async (t) => {
-  const world = await createWorld(t);
-  await world.up();
-  await world.exclave("release", writeShop(world), "--channel", "stable", "--wait");
-  await world.exclave(
-    "install",
-    "create",
-    "acme",
-    "--app",
-    "shop",
-    "--input",
-    "title=Acme",
-    "--wait",
-  );
-  await untilHealthy(world, "acme");
+  const world = await createShopWorld(t);
   const jobs = await world.jobs("--install", "acme");
   const applied = jobs.find(
     ({ operation, component }) => operation === "apply" && component === "web",

@@ -1,7 +1,8 @@
 // A small app for the end-to-end tests: scripts whose every run leaves a line on disk, so that what
 // ran, how often and in which order can be counted.
 
-import type { World } from "./harness.ts";
+import type { TestContext } from "node:test";
+import { createWorld, untilHealthy, type World } from "./harness.ts";
 
 export interface ShopOptions {
   readonly colour?: string;
@@ -87,6 +88,17 @@ components:
 ${withReports ? reports : ""}`,
   );
   return "shop";
+}
+
+/** A world in which release one of the shop is up and healthy as `acme`. */
+export async function createShopWorld(t: TestContext): Promise<World> {
+  const world = await createWorld(t);
+  await world.up();
+  await world.exclave("release", writeShop(world), "--channel", "stable", "--wait");
+  const input = ["--input", "title=Acme"];
+  await world.exclave("install", "create", "acme", "--app", "shop", ...input, "--wait");
+  await untilHealthy(world, "acme");
+  return world;
 }
 
 export function trail(world: World): string[] {

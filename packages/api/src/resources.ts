@@ -1,7 +1,15 @@
 // What the API answers with: the nouns as people see them. These shapes are documented in
 // docs/reference and kept stable; fields are added, never renamed.
 
-import { Envelope, FAILURE_CODES, Health, Operation, PluginDescriptor } from "@exclave/core";
+import {
+  AuditRecord,
+  Envelope,
+  FAILURE_CODES,
+  Health,
+  JOB_STATUSES,
+  Operation,
+  PluginDescriptor,
+} from "@exclave/core";
 import { z } from "zod";
 
 /** RFC 9457, with our closed code and, where a vendor's file is wrong, every place in it. */
@@ -25,17 +33,7 @@ export const Problem = z.object({
 });
 export type Problem = z.infer<typeof Problem>;
 
-export const JobStatus = z.enum([
-  "queued",
-  "offered",
-  "accepted",
-  "running",
-  "succeeded",
-  "failed",
-  "cancelled",
-  "rejected",
-  "unknown",
-]);
+export const JobStatus = z.enum(JOB_STATUSES);
 export type JobStatus = z.infer<typeof JobStatus>;
 
 export const JobView = z.object({
@@ -165,16 +163,7 @@ export const AgentView = z.object({
 });
 export type AgentView = z.infer<typeof AgentView>;
 
-export const AuditView = z.object({
-  seq: z.int(),
-  at: z.int(),
-  actor: z.string(),
-  action: z.string(),
-  subject: z.string(),
-  details: z.record(z.string(), z.unknown()),
-  prevHash: z.string(),
-  hash: z.string(),
-});
+export const AuditView = AuditRecord;
 export type AuditView = z.infer<typeof AuditView>;
 
 export const Role = z.enum(["admin", "operator", "viewer"]);
