@@ -39,6 +39,8 @@ export async function startLyingServer(port: number): Promise<LyingServer> {
     perMessageDeflate: false,
     handleProtocols: () => LINK_PROTOCOL,
   });
+  // It repeats what its server says of the port, which is dealt with below.
+  sockets.on("error", () => undefined);
   let told: readonly Lie[] = [];
   let say: (() => void) | undefined;
 
