@@ -12,6 +12,7 @@ import { parseArgs } from "node:util";
 import { asFailure, Failure } from "@exclave/core";
 import { z } from "zod";
 import { readFileIfThere } from "./blob-files.ts";
+import { RepositoryName } from "./descriptor.ts";
 import { parseDigest } from "./digest.ts";
 import { createRegistryClient } from "./registry-client.ts";
 import { loadBundle } from "./release-bundle/load-bundle.ts";
@@ -34,7 +35,12 @@ const LoadOptions = z.object({
 /** What is needed of a sandbox's contract and of what its agent pinned when it joined. */
 const Sandbox = z.looseObject({
   install: z.string(),
-  registry: z.looseObject({ url: z.url(), issuer: z.string(), service: z.string() }),
+  registry: z.looseObject({
+    url: z.url(),
+    issuer: z.string(),
+    service: z.string(),
+    repository: z.union([z.literal(""), RepositoryName]).default(""),
+  }),
 });
 const Identity = z.looseObject({
   keys: z.looseObject({ release: z.looseObject({ spki: z.base64() }) }),

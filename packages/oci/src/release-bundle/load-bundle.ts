@@ -28,6 +28,8 @@ export interface InstallRegistry {
   readonly url: string;
   readonly issuer: string;
   readonly service: string;
+  /** Before every repository of the install, on a registry it shares; empty where it has its own. */
+  readonly repository: string;
   readonly tokenKey: TokenKey;
 }
 
@@ -77,16 +79,16 @@ async function bring(
   { store, repository, release }: CheckedBundle,
   { registry, signal, onStep }: LoadBundle,
 ): Promise<{ copiedBytes: number; skippedBytes: number }> {
-  const repositories = new Set([
-    ...release.materials.map((material) => material.repository),
-    repository,
-  ]);
+  // The release itself last: what is listed in it is there by then.
+  const entries = [
+    ...release.materials,
+    { name: "release", repository, digest: release.digest },
+  ].map((entry) => ({ ...entry, repository: ownRepository(registry, entry.repository) }));
+  const repositories = new Set(entries.map((entry) => entry.repository));
   const to = createRegistryClient({
     url: registry.url,
     token: () => pushToken(registry, [...repositories]),
   });
-  // The release itself last: what is listed in it is there by then.
-  const entries = [...release.materials, { name: "release", repository, digest: release.digest }];
   const copied: string[] = [];
   let copiedBytes = 0;
   let skippedBytes = 0;
@@ -113,6 +115,10 @@ async function bring(
     to.close();
   }
   return { copiedBytes, skippedBytes };
+}
+
+function ownRepository({ repository: prefix }: InstallRegistry, name: string): string {
+  return prefix === "" ? name : `${prefix}/${name}`;
 }
 
 const TOKEN_TTL_MS = 300_000;

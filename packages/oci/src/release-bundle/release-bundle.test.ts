@@ -46,6 +46,23 @@ test("a release written to a file is whole in the install, each part where it be
   assert.deepEqual(await workLeft(install.directory), []);
 });
 
+test("a release goes under the install's prefix where its registry is shared", async (t) => {
+  const { release, install, bundle } = await airGap(t);
+  const contract = join(install.directory, "sandbox.json");
+  const { registry, ...rest } = JSON.parse(await readFile(contract, "utf8"));
+  const shared = { ...rest, registry: { ...registry, repository: "globex" } };
+  await writeFile(contract, JSON.stringify(shared));
+
+  const { lines, code } = await run("load", "--file", bundle, "--directory", install.directory);
+
+  assert.equal(code, 0, JSON.stringify(lines.at(-1)));
+  const names = [repository, ...materials.map((material) => material.repository)];
+  const there = await install.store.repositories();
+  assert.deepEqual([...there].sort(), names.map((name) => `globex/${name}`).sort());
+  const tagged = await install.store.headManifest(`globex/${repository}`, "r-1");
+  assert.equal(tagged?.digest, release.digest);
+});
+
 test("a second load of the same bundle copies nothing", async (t) => {
   const { install, bundle } = await airGap(t);
   await run("load", "--file", bundle, "--directory", install.directory);
