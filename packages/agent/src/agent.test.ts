@@ -86,7 +86,12 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
       own: {
         name: "acme",
         sandbox: {},
-        registry: { url: "http://install.test", token: async () => "token" },
+        registry: {
+          url: "http://install.test",
+          repository: "",
+          mountFrom: [],
+          token: async () => "token",
+        },
         holds: async () => isHeld.value,
         released: async () => refuse(isReleased.value),
         releaseKey: "",

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { type ArtifactRef, digestOf, Failure, REPOSITORY_ANNOTATION } from "@exclave/core";
 import {
   type ContentStore,
+  copyArtifact,
   createMemoryStore,
   createSigner,
   MEDIA_TYPES,
@@ -52,9 +53,10 @@ async function releaseOf(
   return { repository, digest };
 }
 
-function checking(store: ContentStore) {
+function checking(store: ContentStore, prefix = "") {
   return createCheckReleased({
     releaseKey: spkiOf(vendor.publicKey),
+    share: { repository: prefix, mountFrom: [] },
     withRegistry: (_, read) => read(store),
   });
 }
@@ -71,6 +73,23 @@ test("what a signed release lists was released", async () => {
   await sign(store, index);
 
   await checking(store)([index], [api]);
+});
+
+test("on a shared registry the release is read under the prefix, and lists the vendor's names", async () => {
+  const { store, api, index } = await world();
+  await sign(store, index);
+  const shared = createMemoryStore();
+  const target = { repository: `globex/${repository}` };
+  await copyArtifact({ from: store, to: shared, source: index, target, referrers: true });
+  const prefixed = { ...api, repository: `globex/${api.repository}` };
+
+  await checking(shared, "globex")([index], [api]);
+
+  await assert.rejects(checking(shared)([index], [api]), Failure);
+  await assert.rejects(
+    checking(shared, "globex")([index], [prefixed]),
+    refused(/no signed release lists globex/),
+  );
 });
 
 test("what nobody signed, or somebody else did, was not", async () => {

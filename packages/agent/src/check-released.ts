@@ -1,5 +1,6 @@
 // Whether something was released: listed, in its repository and by its digest, in a release's index
-// that the vendor's release key has signed. All of it is read from the install's own registry. The
+// that the vendor's release key has signed. All of it is read from the install's own registry; what
+// the index lists goes by the vendor's names, wherever in that registry the index itself lies. The
 // director's signature says what this install should do; without this one it is not done.
 
 import { createPublicKey } from "node:crypto";
@@ -11,10 +12,12 @@ import {
   REPOSITORY_ANNOTATION,
 } from "@exclave/core";
 import { type ContentStore, parseManifest, verifyArtifactSignature } from "@exclave/oci";
+import { ownPlace, type RegistryShare } from "./own-repository.ts";
 
 export interface CheckReleased {
   /** The release key that was pinned when the agent joined, base64 SPKI DER. */
   readonly releaseKey: string;
+  readonly share: RegistryShare;
   /** Opens the install's registry for these repositories, for as long as `read` takes. */
   readonly withRegistry: <Value>(
     repositories: readonly string[],
@@ -30,7 +33,7 @@ export type Released = (
 
 const REMEMBERED_MAX = 100;
 
-export function createCheckReleased({ releaseKey, withRegistry }: CheckReleased): Released {
+export function createCheckReleased({ releaseKey, share, withRegistry }: CheckReleased): Released {
   const key = { key: Buffer.from(releaseKey, "base64"), format: "der", type: "spki" } as const;
   const publicKeys = [createPublicKey(key)];
   // What a digest lists never changes, and neither does who signed it.
@@ -47,7 +50,8 @@ export function createCheckReleased({ releaseKey, withRegistry }: CheckReleased)
     }
   };
 
-  async function verify({ repository, digest }: ArtifactRef): Promise<ReadonlySet<string>> {
+  async function verify(release: ArtifactRef): Promise<ReadonlySet<string>> {
+    const { repository, digest } = ownPlace(share, release);
     const entries = await withRegistry([repository], async (store) => {
       const verdict = await verifyArtifactSignature({ store, repository, digest, publicKeys });
       if (verdict.kind === "unsigned") {

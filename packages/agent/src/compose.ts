@@ -150,7 +150,11 @@ interface Place {
   readonly install?: OwnInstall | undefined;
 }
 
-async function openPlace(options: ComposeOptions, identity: Identity): Promise<Place> {
+/** Where this agent's jobs run, and for an install agent what is its install's own. */
+export async function openPlace(
+  options: Pick<ComposeOptions, "kind" | "home" | "path" | "now">,
+  identity: Pick<Identity, "audience" | "keys">,
+): Promise<Place> {
   const { kind, home, path, now } = options;
   if (kind !== "install") {
     const directory = join(home, "runtime");
@@ -167,7 +171,11 @@ async function openPlace(options: ComposeOptions, identity: Identity): Promise<P
   const name = identity.audience;
   const registry = await openOwnRegistry({ sandbox, keyPath, install: name, now });
   const releaseKey = identity.keys.release.spki;
-  const released = createCheckReleased({ releaseKey, withRegistry: openedWith(registry) });
+  const released = createCheckReleased({
+    releaseKey,
+    share: registry,
+    withRegistry: openedWith(registry),
+  });
   const holds = holdsIn(registry.url);
   return { runtime, install: { name, registry, sandbox, holds, released, releaseKey } };
 }

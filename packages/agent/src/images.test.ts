@@ -136,3 +136,22 @@ test("a list of images or a contract that is none is refused by name", async (t)
   await assert.rejects(readSandbox(join(home, "sandbox.json")), /not a sandbox's contract/);
   await assert.rejects(readSandbox(join(home, "none.json")), /there is no sandbox/);
 });
+
+test("a contract's prefixes are empty or names of repositories, and default to none", async (t) => {
+  const path = join(await temporaryDirectory(t), "sandbox.json");
+  const readWith = async (share: object) => {
+    const registry = { url: "http://127.0.0.1:1", ...share };
+    const runtime = { type: "process", directory: "runtime" };
+    await writeFile(path, JSON.stringify({ version: 1, registry, runtime }));
+    const { repository, mountFrom } = (await readSandbox(path)).registry;
+    return { repository, mountFrom };
+  };
+  const share = { repository: "installs/globex", mountFrom: ["acme", ""] };
+
+  assert.deepEqual(await readWith({}), { repository: "", mountFrom: [] });
+  assert.deepEqual(await readWith(share), share);
+  for (const repository of ["/globex", "globex/", "../acme", "Globex"]) {
+    await assert.rejects(readWith({ repository }), /not a sandbox's contract/);
+    await assert.rejects(readWith({ mountFrom: [repository] }), /not a sandbox's contract/);
+  }
+});

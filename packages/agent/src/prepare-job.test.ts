@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { Grant } from "@exclave/api";
 import { digestOf, evaluateConfig, Failure, JobDocument, type Manifest } from "@exclave/core";
 import { createMemoryJournal } from "./journal/memory-journal.ts";
+import type { RegistryShare } from "./own-repository.ts";
 import { prepareJob, type Workplace } from "./prepare-job.ts";
 import { DIGEST, job, NOW, recordOf } from "./testing/builders.ts";
 
@@ -16,10 +17,13 @@ const GRANT: Grant = {
   sourceToken: "source-token",
 };
 
+const ALONE: RegistryShare = { repository: "", mountFrom: [] };
+
 function placeWith({
   held = [DIGEST, OTHER],
   released = [DIGEST, OTHER],
   install = true,
+  share = ALONE,
 } = {}): Workplace {
   return {
     journal: createMemoryJournal({ journalId: "j" }),
@@ -31,6 +35,7 @@ function placeWith({
         sandbox: { kind: "local" },
         registry: {
           url: "http://install.test",
+          ...share,
           token: async (access) =>
             JSON.stringify(access.map(({ name, actions }) => [name, actions])),
         },
@@ -161,9 +166,51 @@ test("a sync reads from the vendor with the server's grant and writes to the ins
     ["apps/crm/api", ["pull", "push"]],
     ["exclave/runner", ["pull"]],
   ]);
+  assert.equal(document.pushTo?.repository, "");
+  assert.deepEqual(document.parameters.mountFrom, ["exclave/runner", "apps/crm/api"]);
   assert.deepEqual(document.parameters.releases, [RELEASES[0]?.digest]);
   assert.deepEqual(document.parameters.releaseKeys, ["the release key"]);
   await assert.rejects(prepare(manifest, placeWith()), /no access/);
+});
+
+test("on a shared registry a job finds everything under its install's prefix", async () => {
+  const artifact = { repository: "apps/crm/api", digest: OTHER };
+  const materials = [{ name: "base", repository: "apps/crm/base", digest: OTHER }];
+  const place = placeWith({ share: { repository: "globex", mountFrom: ["acme"] } });
+
+  const { document, spec } = await prepare(job("apply", { step: { artifact, materials } }), place);
+
+  assert.equal(spec.image.repository, "globex/exclave/plugins/command");
+  assert.equal(document.artifact?.repository, "globex/apps/crm/api");
+  assert.deepEqual(document.materials, [{ ...materials[0], repository: "globex/apps/crm/base" }]);
+  assert.deepEqual(JSON.parse(document.registry?.token ?? ""), [
+    ["globex/exclave/plugins/command", ["pull"]],
+    ["globex/apps/crm/api", ["pull"]],
+    ["globex/apps/crm/base", ["pull"]],
+  ]);
+});
+
+test("a sync to a shared registry writes under the prefix alone, and reads what it may mount", async () => {
+  const materials = [{ name: "api", repository: "apps/crm/api", digest: digestOf("new") }];
+  const parameters = { mountFrom: ["exclave/runner", "apps/crm/api"] };
+  const manifest = job("sync", { operation: "sync", step: { materials, parameters } });
+  const place = placeWith({ share: { repository: "globex", mountFrom: ["acme"] } });
+
+  const { document, spec } = await prepare(manifest, place, GRANT);
+
+  assert.equal(spec.image.repository, "globex/exclave/plugins/command");
+  assert.deepEqual(document.materials, materials, "the vendor has it by the vendor's name");
+  assert.equal(document.pushTo?.repository, "globex");
+  assert.deepEqual(JSON.parse(document.pushTo?.token ?? ""), [
+    ["globex/apps/crm/api", ["pull", "push"]],
+    ["acme/apps/crm/api", ["pull"]],
+    ["globex/exclave/runner", ["pull"]],
+  ]);
+  assert.deepEqual(document.parameters.mountFrom, [
+    "acme/apps/crm/api",
+    "globex/exclave/runner",
+    "globex/apps/crm/api",
+  ]);
 });
 
 test("a build reads its source and pushes where the manifest says, with the grant alone", async () => {

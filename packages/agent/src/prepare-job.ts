@@ -16,6 +16,7 @@ import type { Access } from "@exclave/oci";
 import type { ImageRef, JobSpec } from "@exclave/runtime";
 import type { Released } from "./check-released.ts";
 import type { Journal } from "./journal/journal.ts";
+import { mountCandidates, ownPlace } from "./own-repository.ts";
 import type { OwnRegistry } from "./sandbox.ts";
 
 export interface PrepareJob {
@@ -82,9 +83,7 @@ export async function prepareJob(job: PrepareJob, place: Workplace): Promise<Pre
     operation: step.operation,
     config,
     parameters: { ...step.parameters, ...places.parameters },
-    // A build's artifact is its source, which is no artifact of a registry yet.
-    artifact: step.operation === "build" ? undefined : step.artifact,
-    materials: step.materials,
+    ...places.content,
     ...places.access,
     secrets,
     deadlineAt: job.now + manifest.deadlineMs,
@@ -104,6 +103,8 @@ export async function prepareJob(job: PrepareJob, place: Workplace): Promise<Pre
 
 interface Places {
   readonly image: ImageRef;
+  /** By the names it has in the registry the job reads. */
+  readonly content: Pick<JobDocument, "artifact" | "materials">;
   readonly access: Pick<JobDocument, "registry" | "pushTo" | "source">;
   readonly parameters?: Readonly<Record<string, unknown>>;
 }
@@ -111,26 +112,35 @@ interface Places {
 async function inInstall({ step, grant }: PrepareJob, own: OwnInstall): Promise<Places> {
   const { registry } = own;
   const isSync = step.operation === "sync";
-  const content = [step.plugin, ...(step.artifact ? [step.artifact] : [])];
-  const read = [...content, ...(isSync ? [] : step.materials)];
-  const token = await registry.token(accessTo(read, ["pull"]));
-  for (const ref of read) await mustHold(own, ref, token);
+  const { plugin, artifact, materials } = step;
+  const read = [plugin, ...(artifact ? [artifact] : []), ...(isSync ? [] : materials)];
+  const places = read.map((ref) => ownPlace(registry, ref));
+  const token = await registry.token(accessTo(places, ["pull"]));
+  for (const place of places) await mustHold(own, place, token);
 
-  const image = { registryUrl: registry.url, ...step.plugin, token };
+  const image = { registryUrl: registry.url, ...ownPlace(registry, plugin), token };
   if (!isSync) {
+    // A release lists what it needs by the vendor's names.
     await own.released(step.releases ?? [], read);
-    return { image, access: { registry: { url: registry.url, token } } };
+    const content = {
+      artifact: artifact && ownPlace(registry, artifact),
+      materials: materials.map((material) => ownPlace(registry, material)),
+    };
+    return { image, content, access: { registry: { url: registry.url, token } } };
   }
 
   const vendor = mustHaveGrant(grant);
-  const pushToken = await registry.token(syncAccess(step));
+  const mountFrom = mountCandidates(registry, materials, homesOf(step));
+  const pushToken = await registry.token(syncAccess(step, registry, mountFrom));
   return {
     image,
+    content: { artifact, materials },
     access: {
       registry: { url: vendor.registryUrl, token: vendor.token },
-      pushTo: { url: registry.url, token: pushToken, repository: "" },
+      pushTo: { url: registry.url, token: pushToken, repository: registry.repository },
     },
     parameters: {
+      mountFrom,
       releases: (step.releases ?? []).map(({ digest }) => digest),
       releaseKeys: [own.releaseKey],
     },
@@ -138,11 +148,20 @@ async function inInstall({ step, grant }: PrepareJob, own: OwnInstall): Promise<
 }
 
 /** A sync writes what it brings; where the same blobs may lie already, it reads. */
-function syncAccess({ materials, parameters }: ManifestStep): Access[] {
-  const written = accessTo(materials, ["pull", "push"]);
-  const mountFrom = Array.isArray(parameters.mountFrom) ? parameters.mountFrom : [];
+function syncAccess(
+  { materials }: ManifestStep,
+  registry: OwnRegistry,
+  mountFrom: readonly string[],
+): Access[] {
+  const targets = materials.map((material) => ownPlace(registry, material));
+  const written = accessTo(targets, ["pull", "push"]);
   const others = mountFrom.filter((name) => !written.some((access) => access.name === name));
-  return [...written, ...others.map((name): Access => ({ ...REPOSITORY, name: String(name) }))];
+  return [...written, ...others.map((name): Access => ({ ...REPOSITORY, name }))];
+}
+
+/** Where, says the manifest, this install may have the same blobs from before. */
+function homesOf({ parameters: { mountFrom } }: ManifestStep): string[] {
+  return Array.isArray(mountFrom) ? mountFrom.map(String) : [];
 }
 
 const REPOSITORY: Omit<Access, "name"> = { type: "repository", actions: ["pull"] };
@@ -151,8 +170,12 @@ async function atVendor({ manifest, step, grant }: PrepareJob): Promise<Places> 
   const { registryUrl, token, sourceUrl, sourceToken } = mustHaveGrant(grant);
   const image = { registryUrl, ...step.plugin, token };
   const registry = { url: registryUrl, token };
+  const { materials } = step;
+  // A build's artifact is its source, which is no artifact of a registry yet.
+  const artifact = step.operation === "build" ? undefined : step.artifact;
+  const content = { artifact, materials };
   if (step.operation !== "build" && step.operation !== "assemble") {
-    return { image, access: { registry } };
+    return { image, content, access: { registry } };
   }
   const repository = step.parameters.repository ?? defaultRepository(manifest, step);
   if (typeof repository !== "string") {
@@ -162,7 +185,7 @@ async function atVendor({ manifest, step, grant }: PrepareJob): Promise<Places> 
     step.operation === "build" && sourceUrl && sourceToken && step.artifact
       ? { url: sourceUrl, token: sourceToken, digest: step.artifact.digest }
       : undefined;
-  return { image, access: { registry, pushTo: { ...registry, repository }, source } };
+  return { image, content, access: { registry, pushTo: { ...registry, repository }, source } };
 }
 
 function defaultRepository({ app }: Manifest, step: ManifestStep): string | undefined {

@@ -4,9 +4,12 @@
 import { createPrivateKey, randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { Failure } from "@exclave/core";
-import { type Access, mintToken } from "@exclave/oci";
+import { type Access, mintToken, RepositoryName } from "@exclave/oci";
 import { z } from "zod";
 import { readIfThere } from "./durable-file.ts";
+import type { RegistryShare } from "./own-repository.ts";
+
+const Prefix = z.union([z.literal(""), RepositoryName]);
 
 /** What this agent needs of it; whatever else a sandbox says is for expressions. */
 export const SandboxContract = z.looseObject({
@@ -15,6 +18,10 @@ export const SandboxContract = z.looseObject({
     url: z.url(),
     issuer: z.string().default("exclave"),
     service: z.string().default("exclave"),
+    /** Before every repository of this install, on a registry it shares with others. */
+    repository: Prefix.default(""),
+    /** Prefixes of the others whose content it may mount. */
+    mountFrom: z.array(Prefix).default([]),
   }),
   runtime: z.looseObject({ type: z.literal("process"), directory: z.string() }),
   run: z.looseObject({ directory: z.string() }).optional(),
@@ -32,7 +39,7 @@ export async function readSandbox(path: string): Promise<SandboxContract> {
 }
 
 /** The install's own registry: its address, and tokens for it that say how far they go. */
-export interface OwnRegistry {
+export interface OwnRegistry extends RegistryShare {
   readonly url: string;
   token(access: readonly Access[]): Promise<string>;
 }
@@ -49,9 +56,11 @@ export interface OwnRegistryOptions {
 export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnRegistry> {
   const { sandbox, keyPath, install, now } = options;
   const privateKey = createPrivateKey(await readFile(keyPath, "utf8"));
-  const { url, issuer, service } = sandbox.registry;
+  const { url, issuer, service, repository, mountFrom } = sandbox.registry;
   return {
     url,
+    repository,
+    mountFrom,
     token: (access) =>
       mintToken({
         privateKey,
