@@ -13,6 +13,7 @@ import {
   verifyArtifactSignature,
   writeBlobBytes,
 } from "@exclave/oci";
+import { likeliestFirst } from "./sync.ts";
 import { createJobFixture, type JobFixture, startRegistry } from "./testing/job-fixture.ts";
 
 /** An artifact of one small layer, in the registry the jobs read from. */
@@ -164,6 +165,16 @@ test("a second install on the same registry mounts what the first one brought", 
     assert.ok(await install.registry.headManifest(own, digest));
     assert.equal(await install.registry.headBlob(own, layer.digest), layer.size);
   }
+});
+
+test("the same repository of another install is the first place to mount from", () => {
+  const repositories = ["globex/exclave/runner", "acme/apps/crm/api", "acme/exclave/runner"];
+
+  assert.deepEqual(likeliestFirst(repositories, { repository: "apps/crm/api" }), [
+    "acme/apps/crm/api",
+    "globex/exclave/runner",
+    "acme/exclave/runner",
+  ]);
 });
 
 test("a sync of something the vendor does not have fails, and keeps what it brought", async (t) => {

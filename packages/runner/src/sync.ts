@@ -43,12 +43,23 @@ export async function sync(options: SyncOptions): Promise<void> {
     const copied = (await isThere(options, parameters, { ...material, repository }))
       ? { copiedBytes: 0 }
       : // One after the other, so that a layer many images share is moved once and mounted after.
-        await copy(options, material, repository, [...mountFrom]);
+        await copy(options, material, repository, likeliestFirst(mountFrom, material));
     mountFrom.add(repository);
     const durationMs = Math.round(performance.now() - startedAt);
     write({ type: "artifact", name, repository, digest, ...copied, durationMs });
   }
   write({ type: "progress", message: "everything is in the install", done: total, total });
+}
+
+/** Only a few can be asked about each blob: another install's copy of the same thing is the best guess. */
+export function likeliestFirst(
+  repositories: Iterable<string>,
+  { repository }: Pick<Material, "repository">,
+): string[] {
+  const { same = [], other = [] } = Object.groupBy(repositories, (name) =>
+    name.endsWith(`/${repository}`) ? "same" : "other",
+  );
+  return [...same, ...other];
 }
 
 async function isThere(
