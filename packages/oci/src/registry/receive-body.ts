@@ -7,7 +7,7 @@ import { RegistryError } from "./registry-error.ts";
 const BATCH_BYTES = 1024 * 1024;
 
 /**
- * Hands the whole body to `take`, batch by batch, one at a time; it may keep the chunks' memory. What arrived before a connection
+ * Hands the whole body to `take`, batch by batch, one at a time. What arrived before a connection
  * broke is handed over as well, and then the break is thrown.
  */
 export async function receiveBody(
@@ -81,8 +81,7 @@ function openInbox(body: Readable): Inbox {
  * run without end under a fast upload (measured: a fifth of the processor time).
  */
 function release({ buffer, byteLength }: Buffer): void {
-  if (!(buffer instanceof ArrayBuffer) || buffer.detached) return;
-  if (buffer.byteLength === byteLength) buffer.transfer(0);
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
 class BrokenBody extends RegistryError {

@@ -11,7 +11,6 @@ import { splitDigest } from "../digest.ts";
 import { diskFailure } from "../durable-files.ts";
 import { receiveBody } from "./receive-body.ts";
 import { RegistryError } from "./registry-error.ts";
-import { expectBytes, openThreadFile, type ThreadFile } from "./write-thread.ts";
 
 export type Algorithm = "sha256" | "sha512";
 
@@ -42,8 +41,6 @@ interface Session {
   readonly file: string;
   readonly handle: FileHandle;
   readonly hash: Hash;
-  /** Where the hash is instead, once the upload turned out to be a large one. */
-  thread?: ThreadFile;
   size: number;
   isBusy: boolean;
   usedAt: number;
@@ -57,7 +54,6 @@ export function createUploads(blobs: BlobFiles, now: () => number): Uploads {
   return { begin, find, append, finish, cancel, dropIdle, close };
 
   async function begin(repository: string, algorithm: Algorithm): Promise<Upload> {
-    expectBytes();
     const file = await blobs.temporary();
     const session: Session = {
       id: randomUUID(),
@@ -136,7 +132,6 @@ export function createUploads(blobs: BlobFiles, now: () => number): Uploads {
 
   async function drop(session: Session): Promise<void> {
     if (!sessions.delete(session.id)) return;
-    await session.thread?.drop();
     await session.handle.close();
     await rm(session.file, { force: true });
   }
@@ -149,20 +144,8 @@ export function createUploads(blobs: BlobFiles, now: () => number): Uploads {
   }
 }
 
-/** Below this a thread costs more than it saves. */
-const LARGE_BYTES = 256 * 1024;
-
+/** Hashes here while the system writes there. */
 async function add(session: Session, batch: Buffer[]): Promise<void> {
-  const bytes = batch.reduce((sum, chunk) => sum + chunk.length, 0);
-  if (session.size === 0 && bytes >= LARGE_BYTES) {
-    session.thread = openThreadFile(session.algorithm, session.handle.fd);
-  }
-  if (session.thread) {
-    await session.thread.write(batch, session.size);
-    session.size += bytes;
-    return;
-  }
-  // Hashes here while the system writes there.
   const writing = writeBatch(session, batch);
   for (const chunk of batch) session.hash.update(chunk);
   session.size = await writing;
@@ -184,12 +167,9 @@ async function writeBatch({ handle, size }: Session, batch: Buffer[]): Promise<n
   return at;
 }
 
-async function hashOf(session: Session, digest: Digest): Promise<string> {
-  const { algorithm, file, thread } = session;
+async function hashOf({ hash, algorithm, file }: Session, digest: Digest): Promise<string> {
   const wanted = splitDigest(digest).algorithm;
-  if (wanted === algorithm) {
-    return `${algorithm}:${thread ? await thread.digest() : session.hash.digest("hex")}`;
-  }
+  if (wanted === algorithm) return `${algorithm}:${hash.digest("hex")}`;
   const other = createHash(wanted);
   for await (const chunk of createReadStream(file)) other.update(chunk as Buffer);
   return `${wanted}:${other.digest("hex")}`;
