@@ -226,6 +226,18 @@ function assertNone(files: readonly SourceFile[], isWrong: (specifier: string) =
   assert.deepEqual(wrong, []);
 }
 
+// Promise 1: sharing a server is impossible, not forbidden.
+test("nothing in server, API or core knows of more than one tenant", () => {
+  const shared = packages
+    .filter(({ name }) => ["@exclave/server", "@exclave/api", "@exclave/core"].includes(name))
+    .flatMap(({ files }) => files);
+  assert.ok(shared.some(({ text }) => /create table/i.test(text)));
+  assert.deepEqual(
+    shared.filter(({ text }) => /tenant/i.test(text)).map(({ path }) => path),
+    [],
+  );
+});
+
 // SECURITY.md tells the customer's reviewer this list.
 test("an agent's whole tree from outside is five packages", () => {
   assert.deepEqual(

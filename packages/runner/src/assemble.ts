@@ -8,10 +8,15 @@ import {
   type JobLine,
   REPOSITORY_ANNOTATION,
 } from "@exclave/core";
-import { type ContentStore, copyArtifact, type Descriptor, MEDIA_TYPES } from "@exclave/oci";
+import {
+  type ContentStore,
+  copyArtifact,
+  type Descriptor,
+  MEDIA_TYPES,
+  RELEASE_TYPE,
+} from "@exclave/oci";
 import { z } from "zod";
 
-export const RELEASE_ARTIFACT_TYPE = "application/vnd.exclave.release.v1+json";
 /** On each entry of a release: what it is in the release. */
 export const MATERIAL_ANNOTATION = "dev.exclave.material";
 
@@ -54,7 +59,7 @@ export async function assemble(options: AssembleOptions): Promise<Digest> {
   const index = canonicalBytes({
     schemaVersion: 2,
     mediaType: MEDIA_TYPES.index,
-    artifactType: RELEASE_ARTIFACT_TYPE,
+    artifactType: RELEASE_TYPE,
     manifests,
     annotations,
   });

@@ -149,6 +149,20 @@ describe("a hello", () => {
     assert.equal(state.phase === "live" && state.upAcked, 3);
   });
 
+  test("that took commands from somebody else keeps its events: what is unacknowledged is still wanted", () => {
+    const known = record({ upAcked: 5, downHead: 2 });
+
+    const { effects, state } = greet(hello({ downAcked: 9, upHead: 8, upFrom: 6 }), {
+      record: known,
+    });
+
+    const [commit] = effects;
+    assert.ok(commit?.kind === "commit" && commit.write.kind === "session");
+    assert.match(commit.write.reset ?? "", /never numbered/);
+    assert.equal(state.phase === "live" && state.upAcked, 5);
+    assert.equal(state.phase === "live" && state.downHead, 9);
+  });
+
   test("comes first and once", () => {
     const early = stepLink(CHALLENGED, { kind: "frame", frame: { type: "ack", seq: 0 }, now: 0 });
     const late = stepLink(live(), {
