@@ -27,7 +27,7 @@ export async function writeFileDurably(file: string, text: string): Promise<void
 /** A file without bytes: all it says is that it is there, and since when. */
 export async function markDurably(file: string): Promise<void> {
   try {
-    await (await openMaking(file, "w")).close();
+    closeLater(await openMaking(file, "w"));
     await syncDirectory(dirname(file));
   } catch (reason) {
     throw diskFailure(reason);
@@ -113,8 +113,13 @@ async function syncNow(directory: string): Promise<void> {
   try {
     await handle.sync();
   } finally {
-    await handle.close();
+    closeLater(handle);
   }
+}
+
+/** For a file of which everything is on disk already: nobody has to wait for this. */
+export function closeLater(handle: FileHandle): void {
+  handle.close().catch(() => undefined);
 }
 
 /** Undefined instead of a failure when a path does not lead to anything. */

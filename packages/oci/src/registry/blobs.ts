@@ -3,11 +3,12 @@
 import type { Digest } from "@exclave/core";
 import { splitDigest } from "../digest.ts";
 import { answer, type Exchange } from "./exchange.ts";
+import type { Algorithm } from "./file-hash.ts";
 import { answerRange } from "./http-range.ts";
 import { RegistryError } from "./registry-error.ts";
 import { checkName, readDigest } from "./route.ts";
 import { sendFile } from "./send-file.ts";
-import type { Algorithm, Upload } from "./uploads.ts";
+import type { Upload } from "./uploads.ts";
 
 export async function handleBlob(exchange: Exchange, repository: string, digest: Digest) {
   const { request, response, files } = exchange;
@@ -75,7 +76,7 @@ export async function handleUploads(exchange: Exchange, repository: string): Pro
 /** An upload that is open: more bytes, the last ones, how far it is, or its end. */
 export async function handleUpload(exchange: Exchange, repository: string, id: string) {
   const { request, response, query, uploads } = exchange;
-  const upload = uploads.find(repository, id);
+  const upload = await uploads.find(repository, id);
   switch (request.method) {
     case "GET":
       return answerUpload(exchange, upload, 204);

@@ -1,18 +1,17 @@
-// Uploads under way: each is a temporary file that grows, with the hash of what it holds so far.
+// Uploads under way: each is a temporary file that grows, and its hash with it.
 // They live as long as the process; a client whose upload is gone starts it again.
 
-import { createHash, type Hash, randomUUID } from "node:crypto";
-import { createReadStream } from "node:fs";
+import { randomUUID } from "node:crypto";
 import { type FileHandle, open, rm } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import type { Digest } from "@exclave/core";
 import type { BlobFiles } from "../blob-files.ts";
 import { splitDigest } from "../digest.ts";
-import { diskFailure } from "../durable-files.ts";
+import { closeLater, diskFailure } from "../durable-files.ts";
+import { type EarlySync, syncEarly } from "./early-sync.ts";
+import { type Algorithm, type FileHash, hashFile } from "./file-hash.ts";
 import { receiveBody } from "./receive-body.ts";
 import { RegistryError } from "./registry-error.ts";
-
-export type Algorithm = "sha256" | "sha512";
 
 export interface Upload {
   readonly id: string;
@@ -23,7 +22,8 @@ export interface Upload {
 export interface Uploads {
   /** The algorithm is a guess at the digest to come; a wrong one costs a second look at the bytes. */
   begin(repository: string, algorithm: Algorithm): Promise<Upload>;
-  find(repository: string, id: string): Upload;
+  /** As it stands once all that reached it before its connection broke has been written. */
+  find(repository: string, id: string): Promise<Upload>;
   /** Adds bytes at the end. What arrived before a broken connection stays, so it can be resumed. */
   append(upload: Upload, body: Readable): Promise<void>;
   /** Hands over a synced file with this digest, or drops the upload if its bytes are others. */
@@ -40,9 +40,11 @@ interface Session {
   readonly algorithm: Algorithm;
   readonly file: string;
   readonly handle: FileHandle;
-  readonly hash: Hash;
+  readonly hash: FileHash;
+  readonly sync: EarlySync;
   size: number;
-  isBusy: boolean;
+  /** The request that is at it; two would mix their bytes. */
+  turn?: { readonly body: Readable | undefined; readonly done: Promise<void> } | undefined;
   usedAt: number;
 }
 
@@ -55,34 +57,41 @@ export function createUploads(blobs: BlobFiles, now: () => number): Uploads {
 
   async function begin(repository: string, algorithm: Algorithm): Promise<Upload> {
     const file = await blobs.temporary();
+    const handle = await open(file, "wx");
     const session: Session = {
       id: randomUUID(),
       repository,
       algorithm,
       file,
-      handle: await open(file, "wx"),
-      hash: createHash(algorithm),
+      handle,
+      hash: hashFile(file, algorithm),
+      sync: syncEarly(handle),
       size: 0,
-      isBusy: false,
       usedAt: now(),
     };
     sessions.set(session.id, session);
     return session;
   }
 
-  function find(repository: string, id: string): Session {
+  async function find(repository: string, id: string): Promise<Upload> {
+    const session = lookUp(repository, id);
+    if (session.turn?.body?.destroyed) await session.turn.done;
+    return lookUp(repository, id);
+  }
+
+  function lookUp(repository: string, id: string): Session {
     const session = sessions.get(id);
     if (session?.repository === repository) return session;
     throw new RegistryError("BLOB_UPLOAD_UNKNOWN", "there is no such upload");
   }
 
   async function append(upload: Upload, body: Readable): Promise<void> {
-    await exclusively(upload, (session) =>
+    await exclusively(upload, body, (session) =>
       receiveBody(body, async (batch) => {
         try {
           await add(session, batch);
         } catch (reason) {
-          // The hash may know bytes that the file does not have: it cannot go on from here.
+          // On a full disk, what an upload holds helps nobody.
           await drop(session);
           throw diskFailure(reason);
         }
@@ -91,64 +100,70 @@ export function createUploads(blobs: BlobFiles, now: () => number): Uploads {
   }
 
   async function finish(upload: Upload, digest: Digest, keep: (file: string) => Promise<void>) {
-    await exclusively(upload, async (session) => {
+    await exclusively(upload, undefined, async (session) => {
       try {
-        const found = await hashOf(session, digest);
+        const [found] = await Promise.all([hashOf(session, digest), session.sync.finish()]);
         if (found !== digest) {
           throw new RegistryError("DIGEST_INVALID", `the bytes are ${found}, not ${digest}`);
         }
-        await session.handle.sync();
         await keep(session.file);
       } catch (reason) {
-        throw diskFailure(reason);
-      } finally {
         await drop(session);
+        throw diskFailure(reason);
       }
+      sessions.delete(session.id);
+      session.hash.drop();
+      closeLater(session.handle);
     });
   }
 
   async function cancel(upload: Upload): Promise<void> {
-    await exclusively(upload, drop);
+    await exclusively(upload, undefined, drop);
   }
 
   async function close(): Promise<void> {
     for (const session of sessions.values()) await drop(session);
   }
 
-  /** Two writers on one upload would mix their bytes. */
-  async function exclusively(upload: Upload, work: (session: Session) => Promise<void>) {
-    const session = find(upload.repository, upload.id);
-    if (session.isBusy) {
+  async function exclusively(
+    upload: Upload,
+    body: Readable | undefined,
+    work: (session: Session) => Promise<void>,
+  ): Promise<void> {
+    const session = lookUp(upload.repository, upload.id);
+    if (session.turn) {
       throw new RegistryError("BLOB_UPLOAD_INVALID", "another request writes to this upload");
     }
-    session.isBusy = true;
+    const { promise: done, resolve } = Promise.withResolvers<void>();
+    session.turn = { body, done };
     try {
       await work(session);
     } finally {
-      session.isBusy = false;
+      session.turn = undefined;
       session.usedAt = now();
+      resolve();
     }
   }
 
   async function drop(session: Session): Promise<void> {
     if (!sessions.delete(session.id)) return;
+    session.hash.drop();
     await session.handle.close();
     await rm(session.file, { force: true });
   }
 
   async function dropIdle(): Promise<void> {
     const idle = [...sessions.values()].filter(
-      ({ isBusy, usedAt }) => !isBusy && now() - usedAt > IDLE_MS_MAX,
+      ({ turn, usedAt }) => !turn && now() - usedAt > IDLE_MS_MAX,
     );
     for (const session of idle) await drop(session);
   }
 }
 
-/** Hashes here while the system writes there. */
 async function add(session: Session, batch: Buffer[]): Promise<void> {
-  const writing = writeBatch(session, batch);
-  for (const chunk of batch) session.hash.update(chunk);
-  session.size = await writing;
+  session.size = await writeBatch(session, batch);
+  session.hash.reached(session.size);
+  session.sync.reached(session.size);
 }
 
 async function writeBatch({ handle, size }: Session, batch: Buffer[]): Promise<number> {
@@ -167,10 +182,8 @@ async function writeBatch({ handle, size }: Session, batch: Buffer[]): Promise<n
   return at;
 }
 
-async function hashOf({ hash, algorithm, file }: Session, digest: Digest): Promise<string> {
+async function hashOf({ hash, algorithm, file, size }: Session, digest: Digest): Promise<string> {
   const wanted = splitDigest(digest).algorithm;
-  if (wanted === algorithm) return `${algorithm}:${hash.digest("hex")}`;
-  const other = createHash(wanted);
-  for await (const chunk of createReadStream(file)) other.update(chunk as Buffer);
-  return `${wanted}:${other.digest("hex")}`;
+  const right = wanted === algorithm ? hash : hashFile(file, wanted);
+  return `${wanted}:${await right.digest(size)}`;
 }
