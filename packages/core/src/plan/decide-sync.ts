@@ -4,7 +4,7 @@ import type { ArtifactRef } from "../manifest.ts";
 import { digestOf } from "../sha256.ts";
 import { artifactKey } from "./install-state.ts";
 import type { Decision } from "./plan-install.ts";
-import { decideRetry } from "./retry.ts";
+import { askForRetry, decideRetry } from "./retry.ts";
 import { traceOf, type World } from "./world.ts";
 
 export function decideSync(world: World): Decision | undefined {
@@ -28,7 +28,8 @@ export function decideSync(world: World): Decision | undefined {
     }
     if (retry.kind === "not-by-itself") {
       const because = `the sync failed (${code}): ${message}; ${retry.because}`;
-      const endsWhen = `another release is wanted, or \`exclave install deploy ${world.install}\` asks for a retry`;
+      const ask = askForRetry(world);
+      const endsWhen = world.mode === "destroyed" ? ask : `another release is wanted, or ${ask}`;
       return { hold: { because, endsWhen } };
     }
   }

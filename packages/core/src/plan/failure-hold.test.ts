@@ -6,6 +6,7 @@ import {
   deployedAs,
   failed,
   kinds,
+  named,
   now,
   plan,
   type SeenSketch,
@@ -13,7 +14,7 @@ import {
   syncedFor,
   wanted,
 } from "./install.testing.ts";
-import type { LastFailure } from "./install-state.ts";
+import type { LastFailure, Wanted } from "./install-state.ts";
 import { planInstall } from "./plan-install.ts";
 
 const later = (ms: number) => Instant.parse(now + ms);
@@ -107,17 +108,33 @@ describe("after a failure, the plan", () => {
     assert.deepEqual(kinds(other.steps), ["destroy db"]);
   });
 
-  test("asks somebody when a destroy cannot be helped by trying again", () => {
+  test("asks somebody when a destroy cannot be helped by trying again, by the command that does", () => {
     const lastFailure = failed(db, { operation: "destroy", code: "plugin" });
     const components = { db: { deployed: deployedAs(db), lastFailure } };
+    const held = (changes: Partial<Wanted>) =>
+      planInstall({
+        wanted: wanted([], changes),
+        seen: seen({ synced, components }),
+        now: later(3_600_000),
+      });
 
-    const { steps, holds } = planInstall({
+    const whole = held({ mode: "destroyed" });
+    const alone = held({ allowDestroy: new Set([named("db")]) });
+
+    assert.deepEqual([whole.steps, alone.steps], [[], []]);
+    assert.equal(whole.holds[0]?.endsWhen, "`exclave install destroy acme` asks for a retry");
+    assert.equal(alone.holds[0]?.endsWhen, "`exclave install deploy acme` asks for a retry");
+  });
+
+  test("names the destroy that retries a sync for it, and no release that nobody will want", () => {
+    const syncFailure = { code: "disk_full", message: "no room", at: now, attempts: 1 } as const;
+
+    const { holds } = planInstall({
       wanted: wanted([], { mode: "destroyed" }),
-      seen: seen({ synced, components }),
-      now: later(3_600_000),
+      seen: seen({ syncFailure, components: { db: { deployed: deployedAs(db) } } }),
+      now,
     });
 
-    assert.deepEqual(steps, []);
-    assert.equal(holds[0]?.endsWhen, "`exclave install deploy acme` asks for a retry");
+    assert.equal(holds[0]?.endsWhen, "`exclave install destroy acme` asks for a retry");
   });
 });

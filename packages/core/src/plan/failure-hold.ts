@@ -4,7 +4,7 @@ import { unreachable } from "../failure.ts";
 import type { ComponentName, Digest } from "../ids.ts";
 import type { ComponentOperation, LastFailure } from "./install-state.ts";
 import type { Hold } from "./plan-install.ts";
-import { decideRetry } from "./retry.ts";
+import { askForRetry, decideRetry } from "./retry.ts";
 import type { World } from "./world.ts";
 
 /** Undefined when nothing stands in the way: no failure, one of something else, or its time has come. */
@@ -31,7 +31,7 @@ export function failureHold(
         until: retry.until,
       };
     case "not-by-itself": {
-      const ask = `\`exclave install deploy ${world.install}\` asks for a retry`;
+      const ask = askForRetry(world);
       const endsWhen =
         failure.operation === "destroy" ? ask : `what is deployed changes, or ${ask}`;
       return { component, because: `${failed}; ${retry.because}`, endsWhen };

@@ -2,6 +2,7 @@
 
 import { FAILURES, type FailureCode, unreachable } from "../failure.ts";
 import { Instant } from "../ids.ts";
+import type { World } from "./world.ts";
 
 export const ATTEMPTS_MAX = 8;
 const BACKOFF_FIRST_MS = 2_000;
@@ -37,4 +38,10 @@ export function decideRetry(
 /** 2 s after the first failure, twice as long after each further one, at most 5 minutes. */
 export function backoffMs(attempts: number): number {
   return Math.min(BACKOFF_FIRST_MS * 2 ** Math.max(0, attempts - 1), BACKOFF_MAX_MS);
+}
+
+/** What somebody types to have it tried again: a deploy is refused where everything is to go. */
+export function askForRetry({ install, mode }: Pick<World, "install" | "mode">): string {
+  const verb = mode === "destroyed" ? "destroy" : "deploy";
+  return `\`exclave install ${verb} ${install}\` asks for a retry`;
 }

@@ -54,14 +54,22 @@ test("waits for what it needs, and says for what", () => {
 });
 
 test("tries again by the failure's own rule", () => {
-  const failed = (code: "unavailable" | "invalid") => ({
-    sandboxState: "attempted" as const,
-    sandboxFailure: { code, message: "no", at: AT, attempts: 1 },
-  });
+  const sandboxFailure = { code: "unavailable", message: "no", at: AT, attempts: 1 } as const;
+  const failed = { sandboxState: "attempted", sandboxFailure } as const;
 
-  const soon = plan(failed("unavailable"));
+  const soon = plan(failed);
+
   assert.equal(soon.kind === "wait" && soon.hold.until, AT + 2_000);
-  assert.equal(plan(failed("unavailable"), {}, Instant.parse(AT + 2_000)).kind, "setup");
-  const never = plan(failed("invalid"));
-  assert.match(never.kind === "wait" ? never.hold.endsWhen : "", /asks for a retry/);
+  assert.equal(plan(failed, {}, Instant.parse(AT + 2_000)).kind, "setup");
+});
+
+test("names the command that retries what failed for good", () => {
+  const sandboxFailure = { code: "invalid", message: "no", at: AT, attempts: 1 } as const;
+  const ends = (mode: InstallRow["mode"]) => {
+    const decided = plan({ sandboxState: "attempted", sandboxFailure, mode });
+    return decided.kind === "wait" ? decided.hold.endsWhen : decided.kind;
+  };
+
+  assert.equal(ends("present"), "`exclave install deploy acme` asks for a retry");
+  assert.equal(ends("destroyed"), "`exclave install destroy acme` asks for a retry");
 });

@@ -55,7 +55,8 @@ function hindrance(
       return { kind: "wait", hold: { because: failed, endsWhen, until: retry.until } };
     }
     if (retry.kind === "not-by-itself") {
-      const ask = `\`exclave install deploy ${install.name}\` asks for a retry`;
+      const verb = what === "setup" ? "deploy" : "destroy";
+      const ask = `\`exclave install ${verb} ${install.name}\` asks for a retry`;
       return wait(`${failed}; ${retry.because}`, ask);
     }
   }
