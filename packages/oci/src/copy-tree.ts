@@ -28,31 +28,55 @@ export async function readTree(options: ReadTree): Promise<CopyTree> {
   await visit(source.digest);
   return [...found.values()];
 
-  async function visit(digest: Digest): Promise<void> {
-    const known = found.get(digest) ?? (await read(digest));
+  async function visit(digest: Digest, { isListed } = { isListed: true }): Promise<void> {
+    const known = found.get(digest) ?? (await read(digest, isListed));
     // Met again, it moves behind its newest parent, so that reversed it still comes first.
     found.delete(digest);
     found.set(digest, known);
     const parsed = parseManifest(known.manifest.bytes, known.manifest.mediaType);
-    // An index that is there has its children, unless platforms are chosen and it may lack some.
-    const children = known.isThere && !platforms ? [] : childrenOf(parsed);
+    // An index that is there has its children, unless platforms are chosen and it may lack some; but
+    // one of them may have been signed since.
+    const isDone = known.isThere && !platforms && !options.referrers;
+    const children = isDone ? [] : childrenOf(parsed);
     for (const child of choosePlatforms(children, platforms)) await visit(child.digest);
     if (!options.referrers) return;
-    for (const referrer of await from.referrers(source.repository, digest, { signal })) {
-      if (!found.has(referrer.digest)) await visit(referrer.digest);
+    for (const referrer of await readReferrers(options, digest)) {
+      if (!found.has(referrer.digest)) await visit(referrer.digest, referrer);
     }
   }
 
-  async function read(digest: Digest): Promise<CopyTree[number]> {
+  async function read(digest: Digest, isListed: boolean): Promise<CopyTree[number]> {
     const manifest = await from.readManifest(source.repository, digest, { signal });
     const blobs = blobsOf(parseManifest(manifest.bytes, manifest.mediaType));
     // The top one was looked for already, unless platforms are chosen.
     const isKnownMissing = digest === source.digest && !platforms;
-    const head = isKnownMissing
-      ? undefined
-      : await to.headManifest(target.repository, digest, { signal });
+    const head =
+      isKnownMissing || !isListed
+        ? undefined
+        : await to.headManifest(target.repository, digest, { signal });
     return { manifest, blobs, isThere: head !== undefined };
   }
+}
+
+export interface CopiedReferrer {
+  readonly digest: Digest;
+  /**
+   * Whether it can be found at the destination. Where clients keep the list themselves, one whose
+   * copy was cut short is there and yet in no list: written again, it gets into it.
+   */
+  readonly isListed: boolean;
+}
+
+/** What refers to a manifest at the source. The destination is only asked if there is something. */
+export async function readReferrers(
+  { from, to, source, target, signal }: ReadTree,
+  subject: Digest,
+): Promise<readonly CopiedReferrer[]> {
+  const wanted = await from.referrers(source.repository, subject, { signal });
+  if (wanted.length === 0) return [];
+  const listed = await to.referrers(target.repository, subject, { signal });
+  const found = new Set(listed.map(({ digest }) => digest));
+  return wanted.map(({ digest }) => ({ digest, isListed: found.has(digest) }));
 }
 
 /** Children for a chosen platform, those for none at all, and what is said about a kept one. */

@@ -3,10 +3,10 @@
 // the tag last: a destination that stops in the middle has nothing that is not whole.
 
 import type { Digest } from "@exclave/core";
-import type { ContentStore } from "./content-store.ts";
-import { type CopyTree, readTree } from "./copy-tree.ts";
+import type { ContentStore, ManifestHead } from "./content-store.ts";
+import { type CopyTree, readReferrers, readTree } from "./copy-tree.ts";
 import { createWindow, runInWindow } from "./copy-window.ts";
-import type { Descriptor } from "./descriptor.ts";
+import { childrenOf, type Descriptor, isIndexType, parseManifest } from "./descriptor.ts";
 import type { Sink } from "./raw-download.ts";
 import { isRegistryClient } from "./registry-client.ts";
 
@@ -56,45 +56,56 @@ export async function copyArtifact(copy: CopyArtifact): Promise<CopyResult> {
   const requestsBefore = requestsOf(copy);
   const meter = createMeter(copy.onProgress);
 
-  if (await isThere(copy)) {
-    if (copy.referrers) await bringReferrers(copy, meter);
-  } else {
-    await bring(copy, meter);
-  }
+  const there = await findThere(copy);
+  if (!there) await bring(copy, meter);
+  else if (copy.referrers) await bringReferrers(copy, there.mediaType, meter);
   return { digest, ...meter.counted, requests: requestsOf(copy) - requestsBefore };
 }
 
 /** Asks no more than it must: when the tag is right, nothing else can be missing. */
-async function isThere({ from, to, source, target, platforms, signal }: CopyArtifact) {
+async function findThere(copy: CopyArtifact): Promise<ManifestHead | undefined> {
+  const { from, to, source, target, platforms, signal } = copy;
   const { repository, tag } = target;
   // Somebody who chooses platforms may have chosen fewer the last time.
-  if (platforms) return false;
+  if (platforms) return undefined;
   if (tag !== undefined) {
     const tagged = await to.headManifest(repository, tag, { signal });
-    if (tagged?.digest === source.digest) return true;
+    if (tagged?.digest === source.digest) return tagged;
   }
-  if (!(await to.headManifest(repository, source.digest, { signal }))) return false;
-  if (tag !== undefined) {
+  const there = await to.headManifest(repository, source.digest, { signal });
+  if (there && tag !== undefined) {
     const { bytes, mediaType } = await from.readManifest(source.repository, source.digest, {
       signal,
     });
     await to.writeManifest(repository, bytes, mediaType, tag, { signal });
   }
-  return true;
+  return there;
 }
 
-/** What is there may have been signed since: referrers are looked for even then. */
-async function bringReferrers(copy: CopyArtifact, meter: Meter): Promise<void> {
-  const { from, source, target, signal } = copy;
-  for (const { digest } of await from.referrers(source.repository, source.digest, { signal })) {
-    const referrer = {
-      ...copy,
-      source: { repository: source.repository, digest },
-      target: { repository: target.repository },
-    };
-    if (await isThere(referrer)) await bringReferrers(referrer, meter);
+/** What is there may have been signed since, and so may each child of an index. */
+async function bringReferrers(copy: CopyArtifact, mediaType: string, meter: Meter): Promise<void> {
+  const { from, source, signal } = copy;
+  for (const { digest, isListed } of await readReferrers(copy, source.digest)) {
+    const referrer = about(copy, digest);
+    const there = isListed ? await findThere(referrer) : undefined;
+    if (there) await bringReferrers(referrer, there.mediaType, meter);
     else await bring(referrer, meter);
   }
+  if (!isIndexType(mediaType)) return;
+  const index = await from.readManifest(source.repository, source.digest, { signal });
+  for (const child of childrenOf(parseManifest(index.bytes, index.mediaType))) {
+    await bringReferrers(about(copy, child.digest), child.mediaType, meter);
+  }
+}
+
+/** The same copy, of something that has no tag of its own. */
+function about(copy: CopyArtifact, digest: Digest): CopyArtifact {
+  const { source, target } = copy;
+  return {
+    ...copy,
+    source: { repository: source.repository, digest },
+    target: { repository: target.repository },
+  };
 }
 
 async function bring(copy: CopyArtifact, meter: Meter): Promise<void> {
