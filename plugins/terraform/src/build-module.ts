@@ -4,6 +4,7 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type ModuleBuild, type OperationContext, z } from "@exclave/plugin-sdk";
+import { writeBuildRecord } from "./build-record.ts";
 import { bundleProviders, ownPlatform } from "./bundle-providers.ts";
 import { LOCK_FILE, type LockedProvider, readLockFile, renderLockFile } from "./lock-file.ts";
 import { insideSource, readMachine, sourceMirrors } from "./provider-mirrors.ts";
@@ -63,6 +64,7 @@ export async function buildModule(options: BuildModule): Promise<ModuleBuild> {
   await workspace.init();
   await workspace.bringModules();
   await workspace.validate();
+  await writeBuildRecord(workspace.directory, { tool: tool.name });
   // The init drops what the module does not use today; the artifact keeps what was pinned.
   if (pinned) await writeFile(lockFile, renderLockFile(pinned.locked));
 

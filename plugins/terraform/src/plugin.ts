@@ -1,4 +1,4 @@
-// Deploys a Terraform module with OpenTofu or Terraform, whichever the machine has. The state never
+// Deploys a Terraform module with OpenTofu or Terraform, whichever built it. The state never
 // leaves the install; what is applied is exactly the plan that was made, or nothing.
 
 import { appendFileSync, writeFileSync } from "node:fs";
@@ -6,6 +6,7 @@ import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { definePlugin, Failure, type OperationContext, z } from "@exclave/plugin-sdk";
 import { buildModule, Platform } from "./build-module.ts";
+import { readBuildRecord } from "./build-record.ts";
 import {
   type Applied,
   backUpState,
@@ -20,13 +21,15 @@ import { findUnrecorded, forgetMade, noteMade, recordUnrecorded } from "./made-r
 import { PlanDocument, summariseDrift, summarisePlan } from "./plan-summary.ts";
 import { withStateLock } from "./state-lock.ts";
 import { findTool, type Tool, ToolName } from "./tool.ts";
-import { openWorkspace, type Workspace } from "./workspace.ts";
+import { type Command, openWorkspace, type Workspace } from "./workspace.ts";
 
 const Config = z.strictObject({
   tool: z
     .enum(["auto", ...ToolName.options])
     .default("auto")
-    .describe("The program that does the work; auto takes terraform, then tofu."),
+    .describe(
+      "The program that does the work; auto builds with terraform, else tofu, and stays with it.",
+    ),
   variables: z
     .record(z.string(), z.unknown())
     .default({})
@@ -79,7 +82,7 @@ export const plugin = definePlugin({
 
   async build(context) {
     const { tool: wish, platforms, providersFrom, fetchProviders } = context.config;
-    const tool = await findTool(context, wish, undefined);
+    const tool = await findTool(context, { wish });
     await refuseEmpty(context.files);
     const machineConfig = process.env.TF_CLI_CONFIG_FILE;
     return buildModule({
@@ -144,7 +147,7 @@ export const plugin = definePlugin({
       return { health: "degraded", because: "the last apply did not finish" };
     }
     if (!facts || !applied) return { health: "missing", because: "it was never applied here" };
-    const tool = await findTool(context, context.config.tool, applied.tool);
+    const tool = await findTool(context, { wish: context.config.tool, wrote: applied.tool });
     const workspace = await openWorkspace({
       ...applied,
       context,
@@ -184,7 +187,7 @@ interface StateWork {
 /** Does something with the state as its only user, and keeps what was said for `logs`. */
 async function onState<Result>(
   context: Context,
-  operation: string,
+  operation: Command,
   work: (given: StateWork) => Promise<Result>,
 ): Promise<Result> {
   const state = componentState(context.stateDirectory);
@@ -194,7 +197,13 @@ async function onState<Result>(
     async (lock) => {
       const applied = await readApplied(state);
       const facts = await readState(state);
-      const tool = await findTool(context, context.config.tool, applied?.tool);
+      // A destroy is of what was applied, whatever was built since.
+      const record = operation === "destroy" ? undefined : await readBuildRecord(context.files);
+      const tool = await findTool(context, {
+        wish: context.config.tool,
+        wrote: applied?.tool,
+        built: record?.tool,
+      });
       writeFileSync(state.logFile, `${operation} with ${tool.name} ${tool.version}\n`, {
         mode: 0o600,
       });
