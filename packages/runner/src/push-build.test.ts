@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { Digest } from "@exclave/core";
-import { createLayoutStore, packImage, readImage, unpackImage } from "@exclave/oci";
+import { createLayoutStore, packImage, packIndex, readImage, unpackImage } from "@exclave/oci";
 import { pushBuild } from "./push-build.ts";
 import { createJobFixture } from "./testing/job-fixture.ts";
 
@@ -42,6 +42,32 @@ test("an image that a layout holds is pushed as it is", async (t) => {
 
   assert.equal(pushed.digest, digest);
   assert.ok((await readImage(options.registry, REPOSITORY, digest)).manifest.layers.length === 1);
+});
+
+test("an image for several platforms is as large as all they hold, what they share counted once", async (t) => {
+  const { directory, files, ...options } = await target(t);
+  const layout = join(directory, "layout");
+  const place = { store: createLayoutStore({ directory: layout }), repository: "local" };
+  const manifests = [];
+  for (const architecture of ["amd64", "arm64"]) {
+    const config = { architecture };
+    manifests.push(await packImage({ ...place, layers: [{ directory: files }], config }));
+  }
+  const { digest } = await packIndex({ ...place, manifests });
+
+  const { sizeBytes } = await pushBuild({
+    ...options,
+    build: { kind: "layout", directory: layout, digest },
+  });
+
+  const blobs = join(layout, "blobs/sha256");
+  const names = await readdir(blobs);
+  const sizes = await Promise.all(names.map(async (name) => (await stat(join(blobs, name))).size));
+  assert.equal(names.length, 6, "an index, two manifests, two configurations, one layer");
+  assert.equal(
+    sizeBytes,
+    sizes.reduce((sum, size) => sum + size, 0),
+  );
 });
 
 test("a layout that does not hold what was built fails", async (t) => {

@@ -30,13 +30,13 @@ export interface PushBuildOptions {
 
 export interface PushedBuild {
   readonly digest: Digest;
-  /** Of all content, the manifest included. */
+  /** Of all content, every manifest included. */
   readonly sizeBytes: number;
 }
 
 export async function pushBuild(options: PushBuildOptions): Promise<PushedBuild> {
   const digest = await push(options);
-  return { digest, sizeBytes: await sizeOf(options.target, options.repository, digest) };
+  return { digest, sizeBytes: await sizeOf(options, digest) };
 }
 
 async function push(options: PushBuildOptions): Promise<Digest> {
@@ -111,9 +111,17 @@ async function bringBase(
   return { repository, digest: base.digest };
 }
 
-async function sizeOf(store: ContentStore, repository: string, digest: Digest): Promise<number> {
-  const { bytes, mediaType } = await store.readManifest(repository, digest);
-  const parsed = parseManifest(bytes, mediaType);
-  const parts = [...blobsOf(parsed), ...childrenOf(parsed)];
-  return parts.reduce((sum, { size }) => sum + size, bytes.length);
+/** Platforms share layers, and a registry keeps each of them once: so it is counted. */
+async function sizeOf({ target, repository, signal }: PushBuildOptions, top: Digest) {
+  const sizes = new Map<Digest, number>();
+  const open = [top];
+  for (let digest = open.pop(); digest !== undefined; digest = open.pop()) {
+    if (sizes.has(digest)) continue;
+    const { bytes, mediaType } = await target.readManifest(repository, digest, { signal });
+    const parsed = parseManifest(bytes, mediaType);
+    sizes.set(digest, bytes.length);
+    for (const blob of blobsOf(parsed)) sizes.set(blob.digest, blob.size);
+    open.push(...childrenOf(parsed).map((child) => child.digest));
+  }
+  return [...sizes.values()].reduce((sum, size) => sum + size, 0);
 }
