@@ -12,7 +12,7 @@ import {
   RepositoryName,
   Tag,
 } from "./descriptor.ts";
-import { type ByteSource, bytesOf, collect, digestOf, verified } from "./digest.ts";
+import { type ByteSource, bytesOf, collect, createVerifier, digestOf, verified } from "./digest.ts";
 
 export interface StoredManifest {
   /** Exactly as they were written: the digest is over these. */
@@ -63,13 +63,16 @@ export interface ContentStore {
   /** A manifest by tag or digest; bytes asked for by digest are checked. */
   readManifest(repository: string, reference: string, options?: Waiting): Promise<StoredManifest>;
 
-  /** Refused while a blob it needs is missing. The tag, if any, moves last. */
+  /**
+   * Refused while a blob it needs is missing. The tag, if any, moves last. It is found under the
+   * digest it is expected to have, sha256 unless one is given; other bytes are refused.
+   */
   writeManifest(
     repository: string,
     bytes: Uint8Array,
     mediaType: string,
     tag?: string,
-    options?: Waiting,
+    options?: Waiting & { readonly digest?: Digest | undefined },
   ): Promise<Digest>;
 
   /** Makes a blob of one repository one of another without moving bytes; false if it cannot. */
@@ -106,6 +109,15 @@ export function checkRepository(repository: string): void {
 export function checkTag(tag: string): void {
   if (Tag.safeParse(tag).success) return;
   throw new Failure("invalid", `${JSON.stringify(tag)} cannot be a tag`);
+}
+
+/** The name a manifest goes by: the one it is known by elsewhere, if these are its bytes. */
+export function manifestDigest(bytes: Uint8Array, expected: Digest | undefined): Digest {
+  if (expected === undefined) return digestOf(bytes);
+  const verifier = createVerifier({ digest: expected });
+  verifier.update(bytes, 0);
+  verifier.finish();
+  return expected;
 }
 
 /** What each store asks before it takes a manifest. */

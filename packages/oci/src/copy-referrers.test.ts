@@ -102,4 +102,14 @@ describe("a copy with referrers", () => {
 
     assert.deepEqual(await referrers(destination, digest), [signature]);
   });
+
+  test("keeps a list for what is named by sha512, where clients keep it themselves", async (t) => {
+    const { destination, digest } = await world(t, [10]);
+    const subject = `sha512:${digest.slice("sha256:".length).repeat(2)}` as Digest;
+    destination.trouble = knowsNoReferrers;
+
+    const signature = await sign(destination, subject);
+
+    assert.deepEqual(await referrers(destination, subject), [signature]);
+  });
 });

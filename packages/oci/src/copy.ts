@@ -74,10 +74,9 @@ async function findThere(copy: CopyArtifact): Promise<ManifestHead | undefined> 
   }
   const there = await to.headManifest(repository, source.digest, { signal });
   if (there && tag !== undefined) {
-    const { bytes, mediaType } = await from.readManifest(source.repository, source.digest, {
-      signal,
-    });
-    await to.writeManifest(repository, bytes, mediaType, tag, { signal });
+    const { digest } = source;
+    const { bytes, mediaType } = await from.readManifest(source.repository, digest, { signal });
+    await to.writeManifest(repository, bytes, mediaType, tag, { digest, signal });
   }
   return there;
 }
@@ -125,11 +124,11 @@ async function bring(copy: CopyArtifact, meter: Meter): Promise<void> {
     for (const stop of unlisten) stop();
   }
   for (const { manifest, isThere } of tree.toReversed()) {
-    const { bytes, mediaType } = manifest;
+    const { bytes, mediaType, digest } = manifest;
     // The top manifest comes last, and its tag with it.
-    const tag = manifest.digest === source.digest ? target.tag : undefined;
+    const tag = digest === source.digest ? target.tag : undefined;
     if (isThere && tag === undefined) continue;
-    await to.writeManifest(target.repository, bytes, mediaType, tag, { signal });
+    await to.writeManifest(target.repository, bytes, mediaType, tag, { digest, signal });
   }
 }
 

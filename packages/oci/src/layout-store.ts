@@ -12,6 +12,7 @@ import {
   checkRepository,
   checkTag,
   isDigest,
+  manifestDigest,
   missing,
 } from "./content-store.ts";
 import {
@@ -24,7 +25,7 @@ import {
   referrerDescriptor,
   subjectOf,
 } from "./descriptor.ts";
-import { bytesOf, collect, digestOf, verified } from "./digest.ts";
+import { bytesOf, collect, verified } from "./digest.ts";
 
 const REF_NAME = "org.opencontainers.image.ref.name";
 const REPOSITORY = "dev.exclave.repository";
@@ -63,11 +64,11 @@ export function createLayoutStore({ directory }: { readonly directory: string })
       return { bytes, mediaType: entry.mediaType, digest: entry.digest };
     },
 
-    async writeManifest(repository, bytes, mediaType, tag) {
+    async writeManifest(repository, bytes, mediaType, tag, { digest: expected } = {}) {
       checkRepository(repository);
       if (tag !== undefined) checkTag(tag);
+      const digest = manifestDigest(bytes, expected);
       await checkManifestBlobs(store, repository, bytes, mediaType);
-      const digest = digestOf(bytes);
       await files.write({ digest, size: bytes.length }, () => bytesOf(bytes));
 
       const name = tag === undefined ? {} : { [REF_NAME]: `${repository}:${tag}` };

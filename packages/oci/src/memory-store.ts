@@ -7,11 +7,12 @@ import {
   checkRepository,
   checkTag,
   isDigest,
+  manifestDigest,
   missing,
   type StoredManifest,
 } from "./content-store.ts";
 import { type Descriptor, parseManifest, referrerDescriptor, subjectOf } from "./descriptor.ts";
-import { type ByteSource, collect, digestOf, openSource, verified } from "./digest.ts";
+import { type ByteSource, collect, openSource, verified } from "./digest.ts";
 
 interface Repository {
   readonly blobs: Map<Digest, Uint8Array>;
@@ -54,11 +55,11 @@ export function createMemoryStore(): ContentStore {
       return found;
     },
 
-    async writeManifest(repository, bytes, mediaType, tag) {
+    async writeManifest(repository, bytes, mediaType, tag, { digest: expected } = {}) {
       if (tag !== undefined) checkTag(tag);
+      const digest = manifestDigest(bytes, expected);
       await checkManifestBlobs(store, repository, bytes, mediaType);
       const { manifests, tags } = ensure(repository);
-      const digest = digestOf(bytes);
       manifests.set(digest, { bytes: Uint8Array.from(bytes), mediaType, digest });
       if (tag !== undefined) tags.set(tag, digest);
       return digest;

@@ -12,6 +12,7 @@ import {
   type ParsedManifest,
   referrerDescriptor,
 } from "./descriptor.ts";
+import { splitDigest } from "./digest.ts";
 
 export interface ReferrersIndex {
   list(repository: string, subject: Digest, signal?: AbortSignal): Promise<Descriptor[]>;
@@ -64,6 +65,8 @@ export function createReferrersIndex(
   }
 }
 
+/** A tag has no room for a sha512: the specification cuts it to 64 characters. */
 function tagOf(digest: Digest): string {
-  return digest.replace(":", "-");
+  const { algorithm, hex } = splitDigest(digest);
+  return `${algorithm}-${hex.slice(0, 64)}`;
 }

@@ -1,29 +1,13 @@
 // A registry, reached over HTTP, as a content store. Works with any OCI Distribution registry.
 
-import type { IncomingMessage } from "node:http";
-import { Digest, Failure } from "@exclave/core";
-import { z } from "zod";
-import {
-  type ContentStore,
-  checkRepository,
-  checkTag,
-  isDigest,
-  type ManifestHead,
-  missing,
-  type Waiting,
-} from "./content-store.ts";
-import {
-  type Descriptor,
-  ImageIndex,
-  MEDIA_TYPES,
-  parseManifest,
-  subjectOf,
-} from "./descriptor.ts";
-import { collect, createVerifier, digestOf, openSource } from "./digest.ts";
+import type { Digest } from "@exclave/core";
+import { type ContentStore, checkRepository, missing, type Waiting } from "./content-store.ts";
+import type { Descriptor } from "./descriptor.ts";
+import { openSource } from "./digest.ts";
 import type { Sink } from "./raw-download.ts";
-import { createReferrersIndex } from "./referrers-index.ts";
 import { isTransient, unreachableFailure } from "./registry-failure.ts";
 import { createRegistryHttp, type RegistryHttpOptions } from "./registry-http.ts";
+import { createRegistryManifests, root } from "./registry-manifests.ts";
 import { createMounts } from "./registry-mounts.ts";
 import { uploadBlob } from "./registry-upload.ts";
 
@@ -60,15 +44,6 @@ export interface RegistryClient extends ContentStore {
   close(): void;
 }
 
-const MANIFEST_BYTES_MAX = 4 * 1024 * 1024;
-const ACCEPT = [
-  MEDIA_TYPES.manifest,
-  MEDIA_TYPES.index,
-  MEDIA_TYPES.dockerManifest,
-  MEDIA_TYPES.dockerIndex,
-].join(", ");
-const TagList = z.object({ tags: z.array(z.string()).nullish() });
-
 export function isRegistryClient(store: ContentStore): store is RegistryClient {
   return "pourBlob" in store && "bringBlob" in store;
 }
@@ -78,25 +53,13 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
   const base = new URL(options.url);
 
   const client: RegistryClient = {
+    ...createRegistryManifests(http),
+
     async headBlob(repository, digest, { signal } = {}) {
       const path = `${root(repository)}/blobs/${digest}`;
       const response = await http.ask({ method: "HEAD", path, accept: [200, 404], signal });
       if (response.statusCode === 404) return undefined;
       return Number(response.headers["content-length"] ?? Number.NaN);
-    },
-
-    async headManifest(repository, reference, { signal } = {}) {
-      const path = `${root(repository)}/manifests/${reference}`;
-      const headers = { accept: ACCEPT };
-      const response = await http.ask({
-        method: "HEAD",
-        path,
-        headers,
-        accept: [200, 404],
-        signal,
-      });
-      if (response.statusCode === 404) return undefined;
-      return readHead(response, reference);
     },
 
     async *readBlob(repository, digest, { from = 0, signal } = {}) {
@@ -187,86 +150,9 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
       return "copied";
     },
 
-    async readManifest(repository, reference, { signal } = {}) {
-      const path = `${root(repository)}/manifests/${reference}`;
-      const headers = { accept: ACCEPT };
-      const accept = [200, 404];
-      const response = await http.send({ method: "GET", path, headers, accept, signal });
-      if (response.statusCode === 404) {
-        response.resume();
-        throw missing(`manifest ${reference}`, repository);
-      }
-      const bytes = await collect(response, MANIFEST_BYTES_MAX);
-      if (isDigest(reference)) {
-        const verifier = createVerifier({ digest: reference });
-        verifier.update(bytes, 0);
-        verifier.finish();
-      }
-      const digest = isDigest(reference) ? reference : digestOf(bytes);
-      return { bytes, mediaType: mediaTypeOf(response), digest };
-    },
-
-    async writeManifest(repository, bytes, mediaType, tag, { signal } = {}) {
-      if (tag !== undefined) checkTag(tag);
-      const digest = digestOf(bytes);
-      const path = `${root(repository)}/manifests/${tag ?? digest}`;
-      const headers = { "content-type": mediaType };
-      try {
-        const request = { path, headers, body: bytes, accept: [201], signal };
-        const response = await http.ask({ method: "PUT", ...request });
-        if (response.headers["oci-subject"] === undefined) {
-          const parsed = parseManifest(bytes, mediaType);
-          const subject = subjectOf(parsed);
-          if (subject)
-            await referrersIndex.add(
-              repository,
-              subject.digest,
-              { parsed, digest, mediaType, size: bytes.length },
-              signal,
-            );
-        }
-      } catch (reason) {
-        // Registries answer 400 or 404 here; what it means is the same.
-        if (!(reason instanceof Failure)) throw reason;
-        if (reason.details["registryCode"] !== "MANIFEST_BLOB_UNKNOWN") throw reason;
-        throw new Failure("not_found", reason.message, { cause: reason });
-      }
-      return digest;
-    },
-
     async mountBlob(from, to, digest, { signal } = {}) {
       checkRepository(from);
       return (await mounts.from(from, to, digest, signal)) === "mounted";
-    },
-
-    async tags(repository, { signal } = {}) {
-      const tags: string[] = [];
-      let path: string | undefined = `${root(repository)}/tags/list`;
-      while (path !== undefined) {
-        const response = await readJson(path, signal);
-        if (!response) break;
-        tags.push(...(TagList.parse(response.value).tags ?? []));
-        path = response.next;
-      }
-      return tags.sort();
-    },
-
-    async referrers(repository, digest, { artifactType, signal } = {}) {
-      const found = [];
-      const query =
-        artifactType === undefined ? "" : `?${new URLSearchParams({ artifactType }).toString()}`;
-      let path: string | undefined = `${root(repository)}/referrers/${digest}${query}`;
-      while (path !== undefined) {
-        const response = await readJson(path, signal);
-        if (!response) {
-          const listed = await referrersIndex.list(repository, digest, signal);
-          return listed.filter((entry) => !artifactType || entry.artifactType === artifactType);
-        }
-        found.push(...ImageIndex.parse(response.value).manifests);
-        path = response.next;
-      }
-      // Filtering is the registry's choice (distribution specification), so it is done here too.
-      return found.filter((entry) => !artifactType || entry.artifactType === artifactType);
     },
 
     onThrottle: (listener) => http.onThrottle(listener),
@@ -275,7 +161,6 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
     },
     close: () => http.close(),
   };
-  const referrersIndex = createReferrersIndex(client);
   const mounts = createMounts(http, client);
   return client;
 
@@ -289,14 +174,6 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
       (await client.headBlob(repository, descriptor.digest, { signal })) !== undefined;
     return { http, path, descriptor, signal, isThere };
   }
-
-  async function readJson(path: string, signal: AbortSignal | undefined) {
-    const response = await http.send({ method: "GET", path, accept: [200, 404], signal });
-    const bytes = await collect(response, MANIFEST_BYTES_MAX);
-    if (response.statusCode === 404) return undefined;
-    const link = /<([^>]+)>;\s*rel="?next"?/.exec(String(response.headers["link"] ?? ""));
-    return { value: JSON.parse(Buffer.from(bytes).toString("utf8")) as unknown, next: link?.[1] };
-  }
 }
 
 /** Passes over the first bytes. */
@@ -307,20 +184,4 @@ function after(count: number, sink: Sink): Sink {
     skip -= chunk.length - fresh.length;
     if (fresh.length > 0) await sink(fresh);
   };
-}
-
-function root(repository: string): string {
-  checkRepository(repository);
-  return `/v2/${repository}`;
-}
-
-function readHead(response: IncomingMessage, reference: string): ManifestHead {
-  const said = response.headers["docker-content-digest"] ?? reference;
-  const digest = isDigest(reference) ? reference : Digest.parse(said);
-  const size = Number(response.headers["content-length"] ?? Number.NaN);
-  return { digest, mediaType: mediaTypeOf(response), size };
-}
-
-function mediaTypeOf(response: IncomingMessage): string {
-  return response.headers["content-type"]?.split(";")[0]?.trim() ?? MEDIA_TYPES.manifest;
 }

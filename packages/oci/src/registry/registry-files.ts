@@ -20,6 +20,7 @@ import {
   checkTag,
   isDigest,
   type ManifestHead,
+  manifestDigest,
   missing,
   type StoredManifest,
 } from "../content-store.ts";
@@ -31,7 +32,7 @@ import {
   referrerDescriptor,
   subjectOf,
 } from "../descriptor.ts";
-import { bytesOf, digestOf, splitDigest } from "../digest.ts";
+import { bytesOf, splitDigest } from "../digest.ts";
 import {
   markDurably,
   removeDurably,
@@ -127,9 +128,9 @@ export function createRegistryFiles(directory: string): RegistryFiles {
       return { bytes, mediaType: head.mediaType, digest: head.digest };
     },
 
-    async writeManifest(repository, bytes, mediaType, tag) {
+    async writeManifest(repository, bytes, mediaType, tag, { digest: expected } = {}) {
       if (tag !== undefined) checkTag(tag);
-      const digest = digestOf(bytes);
+      const digest = manifestDigest(bytes, expected);
       await files.putManifest(repository, { bytes, mediaType, digest }, tag ? [tag] : []);
       return digest;
     },

@@ -1,7 +1,7 @@
 // What every content store promises, as tests. A store is done when it passes this suite.
 
 import assert from "node:assert/strict";
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { describe, type TestContext, test } from "node:test";
 import { type Digest, Failure } from "@exclave/core";
 import { type ContentStore, writeBlobBytes } from "../content-store.ts";
@@ -105,6 +105,34 @@ export function describeContentStore(
           size: bytes.length,
         });
       }
+    });
+
+    test("keeps a manifest under the digest it is known by elsewhere, whatever the algorithm", async (t) => {
+      const store = await create(t);
+      const bytes = await manifest(store, "a", {});
+      const digest = `sha512:${createHash("sha512").update(bytes).digest("hex")}` as Digest;
+
+      const written = await store.writeManifest("a", bytes, MEDIA_TYPES.manifest, "v1", { digest });
+
+      assert.equal(written, digest);
+      for (const reference of ["v1", digest]) {
+        assert.equal((await store.readManifest("a", reference)).digest, digest);
+        assert.equal((await store.headManifest("a", reference))?.digest, digest);
+      }
+    });
+
+    test("takes no manifest whose bytes are not what was said", async (t) => {
+      const store = await create(t);
+      const bytes = await manifest(store, "a", {});
+      const digest = digestOf("something else");
+
+      await assert.rejects(
+        store.writeManifest("a", bytes, MEDIA_TYPES.manifest, "v1", { digest }),
+        (reason) => reason instanceof Failure && reason.code === "invalid",
+      );
+
+      assert.deepEqual(await store.tags("a"), []);
+      assert.equal(await store.headManifest("a", digestOf(bytes)), undefined);
     });
 
     test("moves a tag and keeps what it pointed at", async (t) => {
