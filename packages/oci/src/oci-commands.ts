@@ -1,18 +1,17 @@
 // What `exclave oci` does, one function per command. Each gives back what is printed as JSON.
 
 import { createHash } from "node:crypto";
-import { createReadStream, createWriteStream } from "node:fs";
-import { mkdir, stat } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { basename } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { type Digest, Failure } from "@exclave/core";
 import { type ContentStore, writeBlobBytes } from "./content-store.ts";
 import { type CopyProgress, type CopyResult, copyArtifact } from "./copy.ts";
 import { type Descriptor, type ImageManifest, MEDIA_TYPES, parseManifest } from "./descriptor.ts";
-import { verified } from "./digest.ts";
 import { type Access, openSource, openTarget } from "./open-reference.ts";
 import { packFiles } from "./pack.ts";
-import { unpackLayer } from "./unpack.ts";
+import { pullFiles, TITLE } from "./pull-files.ts";
 
 export interface CopyOptions {
   readonly platforms?: readonly string[] | undefined;
@@ -160,7 +159,6 @@ async function pushFiles(
   return { mediaType, digest, size: bytes.length };
 }
 
-/** Layers that are archives are unpacked; those that have a name become a file of that name. */
 export async function pull(
   text: string,
   directory: string,
@@ -176,26 +174,11 @@ export async function pull(
   if (parsed.kind === "index") {
     throw new Failure("invalid", `${text} is an index; name one of its manifests by digest`);
   }
-  await mkdir(directory, { recursive: true });
-  for (const layer of parsed.manifest.layers) {
-    const stream = verified(store.readBlob(repository, layer.digest, { signal }), layer);
-    const title = layer.annotations?.[TITLE];
-    if (/\btar\b/.test(layer.mediaType)) {
-      await unpackLayer(stream, layer.mediaType, directory, { signal });
-    } else if (title !== undefined) {
-      // A name from outside: it names a file here and no place elsewhere.
-      if (basename(title) !== title || title === ".." || title === "." || title === "") {
-        throw new Failure("invalid", `${JSON.stringify(title)} cannot be the name of a file`);
-      }
-      await pipeline(stream, createWriteStream(join(directory, title)));
-    } else {
-      throw new Failure("invalid", `a layer of ${layer.mediaType} has no name to be written as`);
-    }
-  }
-  return { digest, directory, layers: parsed.manifest.layers.length };
+  const { layers } = parsed.manifest;
+  await pullFiles({ store, repository, layers, directory, signal });
+  return { digest, directory, layers: layers.length };
 }
 
-const TITLE = "org.opencontainers.image.title";
 const OCTETS = "application/octet-stream";
 
 async function digestOfFile(path: string): Promise<Digest> {

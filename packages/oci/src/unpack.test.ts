@@ -95,6 +95,43 @@ describe("unpackLayer", () => {
     });
   }
 
+  test("leaves no link of an archive that it refuses, wherever the bad one stands", async (t) => {
+    const out = { path: "a", flag: "2", target: "../escape" };
+    const notes = { path: "sub/notes.txt", flag: "2", target: "../../victim.txt" };
+    const fine = { path: "fine", flag: "2", target: "sub" };
+    const archives = [
+      tar(out, notes, fine),
+      tar(fine, notes, { path: "pipe", flag: "6" }),
+      tar(notes, fine).subarray(0, 1_100),
+    ];
+    for (const archive of archives) {
+      const { directory } = await places(t);
+
+      await assert.rejects(unpack(archive, directory), Failure);
+
+      const left = await readdir(directory, { recursive: true, withFileTypes: true });
+      const links = left.filter((entry) => entry.isSymbolicLink());
+      assert.deepEqual(
+        links.map(({ name }) => name),
+        [],
+      );
+    }
+  });
+
+  test("removes nothing outside when a link's directory has become a link that leads out", async (t) => {
+    const { outside, directory } = await places(t);
+    await symlink("nowhere", join(outside, "x"));
+    const archive = tar(
+      { path: "a/x", flag: "2", target: "y" },
+      { path: "a", flag: "2", target: ".." },
+    );
+
+    await assert.rejects(unpack(archive, directory), Failure);
+
+    assert.deepEqual((await readdir(outside)).sort(), ["root", "x"]);
+    assert.deepEqual(await readdir(directory), []);
+  });
+
   test("refuses to write through a link that was in the directory before", async (t) => {
     const { outside, directory } = await places(t);
     await unpack(tar({ path: "a", content: "1" }), directory);

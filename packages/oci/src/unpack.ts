@@ -2,7 +2,7 @@
 // the directory it is unpacked into, and brings no devices and no set-user-id programs.
 
 import { createWriteStream } from "node:fs";
-import { chmod, link, lstat, mkdir, readdir, readlink, rm, symlink } from "node:fs/promises";
+import { chmod, link, lstat, mkdir, readdir, rm, symlink } from "node:fs/promises";
 import { dirname, join, posix } from "node:path";
 import { Readable, type Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -14,6 +14,7 @@ import { type ContentStore, type Image, readImage } from "./content-store.ts";
 import { parseManifest } from "./descriptor.ts";
 import { verified } from "./digest.ts";
 import { type ReadTarEntry, readTar } from "./tar-reader.ts";
+import { guardLinks, placeInside, refused } from "./unpack-links.ts";
 
 export interface UnpackOptions {
   /** Of what is written, not of what is read: a small archive can be a large tree. */
@@ -24,7 +25,6 @@ export interface UnpackOptions {
 }
 
 const BYTES_MAX = 16 * 1024 ** 3;
-const LINKS_MAX = 40;
 const WHITEOUT = ".wh.";
 const OPAQUE = ".wh..wh..opq";
 
@@ -34,8 +34,9 @@ export async function unpackLayer(
   directory: string,
   options: UnpackOptions = {},
 ): Promise<void> {
-  const links = await unpackOnto(stream, mediaType, directory, options);
-  await checkLinks(directory, links);
+  await guardLinks(directory, (links) =>
+    unpackOnto(stream, mediaType, directory, { ...options, links }),
+  );
 }
 
 /** Unpacks an image's layers one over the other; gives back its manifest and configuration. */
@@ -47,22 +48,21 @@ export async function unpackImage(
   options: UnpackOptions = {},
 ): Promise<Image> {
   const image = await readImage(store, repository, digest);
-  const links = new Set<string>();
-  for (const [index, layer] of image.manifest.layers.entries()) {
-    const unpack = (into: string): Promise<Iterable<string>> =>
-      unpackOnto(
-        verified(store.readBlob(repository, layer.digest, options), layer),
-        layer.mediaType,
-        into,
-        options,
+  await guardLinks(directory, async (links) => {
+    for (const [index, layer] of image.manifest.layers.entries()) {
+      const open = () => verified(store.readBlob(repository, layer.digest, options), layer);
+      const unpack = (into: string, made: Set<string>) =>
+        unpackOnto(open(), layer.mediaType, into, { ...options, links: made });
+      if (index > 0 || options.baseLayers === undefined) {
+        await unpack(directory, links);
+        continue;
+      }
+      const base = await placeBaseLayer(options.baseLayers, layer, directory, (draft) =>
+        unpack(draft, new Set()),
       );
-    const made =
-      index === 0 && options.baseLayers !== undefined
-        ? await placeBaseLayer(options.baseLayers, layer, directory, unpack)
-        : await unpack(directory);
-    for (const path of made) links.add(path);
-  }
-  await checkLinks(directory, links);
+      for (const path of base) links.add(path);
+    }
+  });
   return image;
 }
 
@@ -77,42 +77,42 @@ export async function unpackFiles(
   const { bytes, mediaType } = await store.readManifest(repository, digest);
   const parsed = parseManifest(bytes, mediaType);
   if (parsed.kind === "index") throw new Failure("invalid", `${digest} is an index, not files`);
-  for (const layer of parsed.manifest.layers) {
-    const stream = verified(store.readBlob(repository, layer.digest, options), layer);
-    await unpackLayer(stream, layer.mediaType, directory, options);
-  }
+  await guardLinks(directory, async (links) => {
+    for (const layer of parsed.manifest.layers) {
+      const stream = verified(store.readBlob(repository, layer.digest, options), layer);
+      await unpackOnto(stream, layer.mediaType, directory, { ...options, links });
+    }
+  });
 }
 
-async function unpackOnto(
+/** Adds every link it makes to `links`, for whoever guards them. */
+export async function unpackOnto(
   stream: AsyncIterable<Uint8Array>,
   mediaType: string,
   directory: string,
-  { bytesMax = BYTES_MAX, signal }: UnpackOptions,
-): Promise<Set<string>> {
+  { bytesMax = BYTES_MAX, signal, links }: UnpackOptions & { readonly links: Set<string> },
+): Promise<void> {
   await mkdir(directory, { recursive: true });
   const made = new Set<string>();
-  const links = new Set<string>();
   let bytes = 0;
   for await (const entry of readTar(decompress(stream, mediaType))) {
     signal?.throwIfAborted();
-    const path = cleanPath(entry.path);
-    if (path === ".") continue;
+    const named = cleanPath(entry.path);
+    if (named === ".") continue;
     bytes += entry.size;
     if (bytes > bytesMax)
       throw new Failure("too_large", `the archive unpacks to over ${bytesMax} bytes`);
-    await checkParents(directory, path);
+    const path = await placeInside(directory, named);
 
-    const name = posix.basename(path);
-    if (name.startsWith(WHITEOUT)) {
+    if (posix.basename(path).startsWith(WHITEOUT)) {
       await whiteOut(directory, path, made);
       continue;
     }
+    if (entry.type === "symlink") links.add(path);
     await place(directory, path, entry);
     // Every directory on the way counts as this layer's, so its own whiteouts spare it.
     for (let at = path; at !== "."; at = posix.dirname(at)) made.add(at);
-    if (entry.type === "symlink") links.add(path);
   }
-  return links;
 }
 
 async function place(directory: string, path: string, entry: ReadTarEntry): Promise<void> {
@@ -136,8 +136,7 @@ async function place(directory: string, path: string, entry: ReadTarEntry): Prom
       await symlink(linkTarget(path, entry.target), file);
       return;
     case "hardlink": {
-      const target = cleanPath(entry.target);
-      await checkParents(directory, target);
+      const target = await placeInside(directory, cleanPath(entry.target));
       const found = await unlessAbsent(lstat(join(directory, target)));
       if (!found?.isFile())
         throw refused(path, `it links to ${entry.target}, which is no file here`);
@@ -177,47 +176,6 @@ function linkTarget(path: string, target: string): string {
   return posix.relative(posix.join("/", posix.dirname(path)), posix.normalize(target)) || ".";
 }
 
-/** Whatever is written to a path goes through its parents, which may be links by now. */
-async function checkParents(directory: string, path: string): Promise<void> {
-  await resolveInside(directory, posix.dirname(path), path);
-}
-
-/** Once everything is in place, no link may lead out, whatever other links it goes through. */
-async function checkLinks(directory: string, links: ReadonlySet<string>): Promise<void> {
-  for (const path of links) {
-    try {
-      await resolveInside(directory, path, path);
-    } catch (reason) {
-      await rm(join(directory, path), { force: true });
-      throw reason;
-    }
-  }
-}
-
-/** Follows a path as the system would, and fails where it leaves the directory. */
-async function resolveInside(directory: string, path: string, entry: string): Promise<void> {
-  const waiting = path.split("/").reverse();
-  const at: string[] = [];
-  let followed = 0;
-  for (let name = waiting.pop(); name !== undefined; name = waiting.pop()) {
-    if (name === "" || name === ".") continue;
-    if (name === "..") {
-      if (at.pop() === undefined) throw refused(entry, "it leads out of the directory");
-      continue;
-    }
-    const here = join(directory, ...at, name);
-    const found = await unlessAbsent(lstat(here));
-    if (!found?.isSymbolicLink()) {
-      at.push(name);
-      continue;
-    }
-    if (++followed > LINKS_MAX) throw refused(entry, "its links go in circles");
-    const target = await readlink(here);
-    if (target.startsWith("/")) throw refused(entry, "it leads out of the directory");
-    waiting.push(...target.split("/").reverse());
-  }
-}
-
 function decompress(
   stream: AsyncIterable<Uint8Array>,
   mediaType: string,
@@ -248,11 +206,4 @@ async function* through(
 
 function isCompressionError(reason: unknown): boolean {
   return /^(Z_|ZSTD_)/.test((reason as NodeJS.ErrnoException).code ?? "");
-}
-
-function refused(path: string, because: string): Failure {
-  return new Failure(
-    "invalid",
-    `the archive's entry ${JSON.stringify(path)} is refused: ${because}`,
-  );
 }

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { lstat, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, type TestContext, test } from "node:test";
+import { Failure } from "@exclave/core";
+import { type ContentStore, writeBlobBytes } from "./content-store.ts";
+import type { Descriptor } from "./descriptor.ts";
+import { bytesOf } from "./digest.ts";
+import { createMemoryStore } from "./memory-store.ts";
+import { pullFiles, TITLE } from "./pull-files.ts";
+import { temporaryDirectory } from "./testing/temporary-directory.ts";
+
+const OCTETS = "application/octet-stream";
+
+async function world(t: TestContext) {
+  const top = await temporaryDirectory(t);
+  const directory = join(top, "out");
+  await mkdir(directory);
+  const store = createMemoryStore();
+  const pull = (from: ContentStore, ...layers: Descriptor[]) =>
+    pullFiles({
+      store: from,
+      repository: "a",
+      layers,
+      directory,
+      signal: AbortSignal.timeout(9_000),
+    });
+  return { top, directory, store, pull };
+}
+
+async function titled(store: ContentStore, title: string, text: string, mediaType = OCTETS) {
+  const layer = await writeBlobBytes(store, "a", mediaType, Buffer.from(text));
+  return { ...layer, annotations: { [TITLE]: title } };
+}
+
+describe("pulling files", () => {
+  test("replaces a link by the file instead of writing where it leads", async (t) => {
+    const { top, directory, store, pull } = await world(t);
+    await writeFile(join(top, "victim.txt"), "precious");
+    await symlink("../victim.txt", join(directory, "notes.txt"));
+
+    await pull(store, await titled(store, "notes.txt", "new"));
+
+    assert.equal(await readFile(join(top, "victim.txt"), "utf8"), "precious");
+    assert.equal(await readFile(join(directory, "notes.txt"), "utf8"), "new");
+    assert.ok((await lstat(join(directory, "notes.txt"))).isFile());
+  });
+
+  test("keeps the file that is there when the bytes are wrong or end too soon", async (t) => {
+    const { directory, store, pull } = await world(t);
+    await writeFile(join(directory, "notes.txt"), "good");
+    const layer = await titled(store, "notes.txt", "right bytes");
+
+    for (const bytes of ["wrong bytes", "right"]) {
+      const lying = { ...store, readBlob: () => bytesOf(Buffer.from(bytes)) };
+      await assert.rejects(pull(lying, layer), /does not match/);
+    }
+
+    assert.equal(await readFile(join(directory, "notes.txt"), "utf8"), "good");
+    assert.deepEqual(await readdir(directory), ["notes.txt"]);
+  });
+
+  for (const title of ["", ".", "..", "../up", "/tmp/absolute", "sub/file", "a\0b"]) {
+    test(`writes nothing under the name ${JSON.stringify(title)}`, async (t) => {
+      const { top, directory, store, pull } = await world(t);
+
+      await assert.rejects(
+        pull(store, await titled(store, title, "x")),
+        (reason) => reason instanceof Failure && reason.code === "invalid",
+      );
+
+      assert.deepEqual(await readdir(directory), []);
+      assert.deepEqual(await readdir(top), ["out"]);
+    });
+  }
+});

@@ -1,0 +1,66 @@
+// An artifact's layers as files in a directory. What is there is replaced by bytes that were checked,
+// or it stays as it is.
+
+import { randomUUID } from "node:crypto";
+import { createWriteStream } from "node:fs";
+import { mkdir, rename, rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { Failure } from "@exclave/core";
+import type { ContentStore } from "./content-store.ts";
+import type { Descriptor } from "./descriptor.ts";
+import { verified } from "./digest.ts";
+import { unpackOnto } from "./unpack.ts";
+import { guardLinks } from "./unpack-links.ts";
+
+export interface PullFiles {
+  readonly store: ContentStore;
+  readonly repository: string;
+  readonly layers: readonly Descriptor[];
+  readonly directory: string;
+  readonly signal: AbortSignal;
+}
+
+/** Layers that are archives are unpacked; those that have a name become a file of that name. */
+export async function pullFiles({ store, repository, layers, directory, signal }: PullFiles) {
+  await mkdir(directory, { recursive: true });
+  await guardLinks(directory, async (links) => {
+    for (const layer of layers) {
+      const place = placeOf(layer);
+      const stream = verified(store.readBlob(repository, layer.digest, { signal }), layer);
+      if (place.kind === "file") await writeWhole(stream, join(directory, place.name), signal);
+      else await unpackOnto(stream, layer.mediaType, directory, { signal, links });
+    }
+  });
+}
+
+type Place = { readonly kind: "archive" } | { readonly kind: "file"; readonly name: string };
+
+export const TITLE = "org.opencontainers.image.title";
+
+function placeOf({ mediaType, annotations }: Descriptor): Place {
+  if (/\btar\b/.test(mediaType)) return { kind: "archive" };
+  const name = annotations?.[TITLE];
+  if (name === undefined) {
+    throw new Failure("invalid", `a layer of ${mediaType} has no name to be written as`);
+  }
+  // A name from outside: it names a file here and no place elsewhere.
+  const isName = basename(name) === name && !["", ".", ".."].includes(name) && !/\0/.test(name);
+  if (isName) return { kind: "file", name };
+  throw new Failure("invalid", `${JSON.stringify(name)} cannot be the name of a file`);
+}
+
+/** The name comes last: it replaces a link instead of following it, and wrong bytes never get it. */
+async function writeWhole(
+  stream: AsyncIterable<Uint8Array>,
+  file: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const temporary = join(file, "..", `.exclave-${randomUUID()}`);
+  try {
+    await pipeline(stream, createWriteStream(temporary, { flags: "wx" }), { signal });
+    await rename(temporary, file);
+  } finally {
+    await rm(temporary, { force: true });
+  }
+}
