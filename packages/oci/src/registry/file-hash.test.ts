@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { readdirSync, readlinkSync } from "node:fs";
 import { appendFile, mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Algorithm, hashFile } from "./file-hash.ts";
 
 async function emptyFile(t: TestContext): Promise<string> {
@@ -12,6 +16,17 @@ async function emptyFile(t: TestContext): Promise<string> {
   const file = join(directory, "file");
   await writeFile(file, "");
   return file;
+}
+
+/** By path, as far as the system tells. */
+function openFiles(): string[] {
+  return readdirSync("/proc/self/fd").flatMap((fd) => {
+    try {
+      return [readlinkSync(`/proc/self/fd/${fd}`)];
+    } catch {
+      return [];
+    }
+  });
 }
 
 const sha256 = (bytes: Uint8Array | string) => createHash("sha256").update(bytes).digest("hex");
@@ -89,3 +104,54 @@ test("a thread that fails takes its files along, and the next file has another o
 
   assert.equal(await hashFile(file, "sha256").digest(4), sha256("fine"));
 });
+
+test("a small file does not wait until the large ones before it are read", async (t) => {
+  const large = await emptyFile(t);
+  const size = 48 * 1024 * 1024;
+  await truncate(large, size);
+  const small = await emptyFile(t);
+  await writeFile(small, "small");
+  // One for every thread there may be.
+  const hashes = Array.from({ length: 4 }, () => hashFile(large, "sha512"));
+  t.after(() => hashes.forEach((hash) => hash.drop()));
+  for (const hash of hashes) hash.reached(size);
+  const order: string[] = [];
+
+  const ended = hashes.map((hash) => hash.digest(size).then(() => order.push("large")));
+  await hashFile(small, "sha256").digest(5);
+  order.push("small");
+  await Promise.all(ended);
+
+  assert.equal(order[0], "small");
+});
+
+test("a file that waits for more bytes is not kept open", async (t) => {
+  const file = await emptyFile(t);
+  await writeFile(file, "some bytes");
+  const hash = hashFile(file, "sha256");
+  hash.reached(4);
+  await hashFile(file, "sha256").digest(10);
+
+  for (let look = 0; look < 100 && openFiles().includes(file); look++) await sleep(10);
+
+  assert.ok(!openFiles().includes(file));
+  assert.equal(await hash.digest(10), sha256("some bytes"));
+});
+
+for (const last of ["drop()", "reached(1)", "digest(1)"]) {
+  test(`a program whose last call was ${last} ends by itself`, async (t) => {
+    const file = await emptyFile(t);
+    await writeFile(file, "x");
+    const script = `
+      import { hashFile } from ${JSON.stringify(import.meta.resolve("./file-hash.ts"))};
+      await hashFile(${JSON.stringify(file)}, "sha256").${last};
+    `;
+
+    const child = spawn(process.execPath, ["--input-type=module", "--eval", script], {
+      stdio: "inherit",
+      timeout: 10_000,
+    });
+
+    assert.deepEqual(await once(child, "exit"), [0, null]);
+  });
+}

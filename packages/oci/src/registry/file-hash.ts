@@ -1,6 +1,6 @@
 // The hash of a file that is still growing. A thread reads the file behind whoever writes it, so that
 // hashing, the larger part of what a push costs, keeps no connection waiting; and it is what lies in
-// the file that is hashed, not what was meant to.
+// the file that is hashed, not what was meant to. The file is open only while it is read.
 
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
@@ -42,7 +42,7 @@ const THREADS_MAX = Math.min(Math.max(availableParallelism() - 1, 1), 4);
 const threads = new Set<Thread>();
 let lastId = 0;
 
-/** The file has to be there already. */
+/** The file has to be there by the time something is to be read. */
 export function hashFile(file: string, algorithm: Algorithm): FileHash {
   const id = ++lastId;
   // One thread for all of a file: that is where its hash is.
@@ -96,7 +96,6 @@ function startThread(): Thread {
     eval: true,
     resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 },
   });
-  worker.unref();
   const thread: Thread = { worker, waiting: new Map(), files: 0 };
   threads.add(thread);
   worker.on("message", (answer: Answer) => {
@@ -108,6 +107,8 @@ function startThread(): Thread {
   });
   worker.on("error", (cause) => end(new Error("the thread that hashes uploads failed", { cause })));
   worker.on("exit", () => end(new Error("the thread that hashes uploads ended")));
+  // Only now: whoever listens for messages makes a thread keep its program alive.
+  worker.unref();
   return thread;
 
   function end(reason: Error): void {
@@ -124,47 +125,80 @@ function serve(): void {
   const { closeSync, openSync, readSync } = process.getBuiltinModule("node:fs");
   const { parentPort } = process.getBuiltinModule("node:worker_threads");
   interface Followed {
+    readonly id: number;
+    readonly path: string;
     readonly hash: ReturnType<typeof createHash>;
-    fd?: number;
     at: number;
+    goal: number;
+    isAsked: boolean;
     /** Kept until somebody asks for the digest. */
     failure?: NodeJS.ErrnoException;
   }
   const files = new Map<number, Followed>();
+  /** Those with something to do, each once, the first of them next. */
+  const queue = new Set<Followed>();
   const buffer = Buffer.allocUnsafeSlow(256 * 1024);
+  /** Then the next file has its turn: a small one does not wait until a large one is done. */
+  const turnBytes = 8 * 1024 * 1024;
 
   parentPort?.on("message", (request: Request) => {
     const { id, kind } = request;
-    if (kind === "open") files.set(id, { hash: createHash(request.algorithm), at: 0 });
+    if (kind === "open") {
+      const hash = createHash(request.algorithm);
+      files.set(id, { id, path: request.file, hash, at: 0, goal: 0, isAsked: false });
+      return;
+    }
     const file = files.get(id);
     if (!file) return;
-    try {
-      if (kind === "open") file.fd = openSync(request.file, "r");
-      if (kind === "reached" || kind === "digest") readTo(file, request.size);
-    } catch (reason) {
-      file.failure ??= reason as NodeJS.ErrnoException;
+    if (kind === "drop") {
+      files.delete(id);
+      return;
     }
-    if (kind === "digest") parentPort.postMessage(answer(id, file));
-    if (kind === "digest" || kind === "drop") forget(id, file);
+    file.goal = Math.max(file.goal, request.size);
+    file.isAsked = kind === "digest";
+    if (queue.size === 0) setImmediate(work);
+    queue.add(file);
   });
 
-  function answer(id: number, { failure, hash }: Followed): Answer {
-    if (failure) return { id, failure: failure.message, code: failure.code };
-    return { id, digest: hash.digest("hex") };
+  function work(): void {
+    const [file] = queue;
+    if (!file) return;
+    queue.delete(file);
+    // Unless it was dropped in the meantime.
+    if (files.has(file.id)) advance(file);
+    if (queue.size > 0) setImmediate(work);
   }
 
-  function readTo(file: Followed, size: number): void {
-    while (file.fd !== undefined && file.at < size) {
-      const most = Math.min(buffer.length, size - file.at);
-      const length = readSync(file.fd, buffer, 0, most, file.at);
-      if (length === 0) throw new Error(`the file ends at ${file.at}, before ${size}`);
-      file.hash.update(buffer.subarray(0, length));
-      file.at += length;
+  function advance(file: Followed): void {
+    try {
+      if (!file.failure && file.at < file.goal) readOn(file);
+    } catch (reason) {
+      file.failure = reason as NodeJS.ErrnoException;
     }
+    if (!file.failure && file.at < file.goal) queue.add(file);
+    else if (file.isAsked) answer(file);
   }
 
-  function forget(id: number, { fd }: Followed): void {
+  function answer({ id, failure, hash }: Followed): void {
     files.delete(id);
-    if (fd !== undefined) closeSync(fd);
+    const message: Answer = failure
+      ? { id, failure: failure.message, code: failure.code }
+      : { id, digest: hash.digest("hex") };
+    parentPort?.postMessage(message);
+  }
+
+  function readOn(file: Followed): void {
+    const end = Math.min(file.goal, file.at + turnBytes);
+    const fd = openSync(file.path, "r");
+    try {
+      while (file.at < end) {
+        const length = readSync(fd, buffer, 0, Math.min(buffer.length, end - file.at), file.at);
+        if (length === 0) throw new Error(`the file ends at ${file.at}, before ${file.goal}`);
+        file.hash.update(buffer.subarray(0, length));
+        file.at += length;
+      }
+    } finally {
+      closeSync(fd);
+    }
   }
 }
