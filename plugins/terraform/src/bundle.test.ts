@@ -5,7 +5,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, type TestContext as NodeTest, test } from "node:test";
 import { Failure, type ModuleBuild } from "@exclave/plugin-sdk";
 import type { TestContextOptions } from "@exclave/plugin-sdk/testing";
@@ -223,27 +223,32 @@ for (const tool of TOOLS) {
 }
 
 const noGit = spawnSync("git", ["--version"]).status !== 0 && "git is not installed";
+
+/** A repository with these files; returns where it lies. */
+async function repositoryOf(t: NodeTest, files: Readonly<Record<string, string>>): Promise<string> {
+  const repository = join(await directory(t), "repository");
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(dirname(join(repository, name)), { recursive: true });
+    await writeFile(join(repository, name), content);
+  }
+  const git = (...args: string[]) => execFileSync("git", ["-C", repository, ...args]);
+  git("init", "-q");
+  git("add", ".");
+  git("-c", "user.name=a", "-c", "user.email=a@example.invalid", "commit", "-qm", "one");
+  return repository;
+}
+
 for (const tool of TOOLS) {
   test(`with ${tool}, a module from a repository is brought along and needed no more`, {
     skip: noGit,
   }, async (t) => {
     const module = await moduleUnderTest(t, tool);
-    const repository = join(await directory(t), "repository");
-    await mkdir(join(repository, "network/inner"), { recursive: true });
-    await writeFile(
-      join(repository, "network/main.tf"),
-      'module "inner" {\n  source = "./inner"\n}\noutput "name" {\n  value = module.inner.name\n}\n',
-    );
-    await writeFile(
-      join(repository, "network/inner/main.tf"),
-      'output "name" {\n  value = "fetched"\n}\n',
-    );
-    const git = (...args: string[]) => execFileSync("git", ["-C", repository, ...args]);
-    git("init", "-q");
-    git("add", ".");
-    git("-c", "user.name=a", "-c", "user.email=a@example.invalid", "commit", "-qm", "one");
-    const source = `module "net" {\n  source = "git::file://${repository}//network"\n}\noutput "name" {\n  value = module.net.name\n}\n`;
-    await module.write({ "main.tf": source });
+    const repository = await repositoryOf(t, {
+      "network/main.tf":
+        'module "inner" {\n  source = "./inner"\n}\noutput "name" {\n  value = module.inner.name\n}\n',
+      "network/inner/main.tf": 'output "name" {\n  value = "fetched"\n}\n',
+    });
+    await module.write({ "main.tf": callOf(`git::file://${repository}//network`) });
 
     const made = await build(module);
     const artifact = await layOut(made, join(module.directory, "artifact"));
@@ -260,4 +265,38 @@ for (const tool of TOOLS) {
     assert.deepEqual(outputs, { name: "fetched" });
     assert.equal((await module.run("status")).status?.health, "healthy");
   });
+
+  test(`with ${tool}, a module is brought along with its own files named as the tool's list`, {
+    skip: noGit,
+  }, async (t) => {
+    const module = await moduleUnderTest(t, tool);
+    const names = '[for file in fileset(path.module, "**/modules.json") : file]';
+    const repository = await repositoryOf(t, {
+      "main.tf": `output "name" {\n  value = join(" ", ${names})\n}\n`,
+      "modules.json": "{}",
+      "data/modules.json": "{}",
+    });
+    await module.write({ "main.tf": callOf(`git::file://${repository}`) });
+
+    const artifact = await layOut(await build(module), join(module.directory, "artifact"));
+
+    const { outputs } = await module.deploy({ files: artifact });
+    assert.deepEqual(outputs, { name: "data/modules.json modules.json" });
+  });
+
+  test(`with ${tool}, a module that lives on what is not brought along fails the build`, {
+    skip: noGit,
+  }, async (t) => {
+    const module = await moduleUnderTest(t, tool);
+    const repository = await repositoryOf(t, {
+      "main.tf": `output "name" {\n  value = file("\${path.module}/.git/HEAD")\n}\n`,
+    });
+    await module.write({ "main.tf": callOf(`git::file://${repository}`) });
+
+    await assert.rejects(module.run("build"), invalid(/the module is not valid: .*\.git\/HEAD/));
+  });
+}
+
+function callOf(source: string): string {
+  return `module "net" {\n  source = "${source}"\n}\noutput "name" {\n  value = module.net.name\n}\n`;
 }

@@ -1,9 +1,10 @@
 // Modules from registries and repositories, brought along: the build lets the tool fetch them once and
 // keeps them in the artifact; in an install the tool is told that it has them already.
 
-import { copyFile, cp, mkdir, readFile, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative } from "node:path";
 import { Failure, z } from "@exclave/plugin-sdk";
+import { copyModule } from "./component-state.ts";
 
 /** Where they lie in the artifact, with the tool's own list of them. */
 const MODULES = join(".exclave", "modules");
@@ -14,7 +15,7 @@ const ModuleList = z.looseObject({
 });
 type ModuleList = z.infer<typeof ModuleList>;
 
-/** After the build's init: makes what was fetched part of the module. Returns the keys of what it took. */
+/** After the build's init: moves what was fetched into the module. Returns the keys of what it took. */
 export async function keepModules(dataDirectory: string, directory: string): Promise<string[]> {
   const fetched = join(dataDirectory, "modules");
   const list = await readList(fetched);
@@ -22,18 +23,18 @@ export async function keepModules(dataDirectory: string, directory: string): Pro
   if (!list || taken.length === 0) return [];
 
   const kept = join(directory, MODULES);
-  const isWanted = (path: string) => path === fetched || !/\/(\.git|modules\.json)$/.test(path);
-  await cp(fetched, kept, { recursive: true, verbatimSymlinks: true, filter: isWanted });
+  await copyModule(fetched, kept);
   const Modules = list.Modules.map((module) =>
     isInside(fetched, module.Dir)
       ? { ...module, Dir: join(MODULES, relative(fetched, module.Dir)) }
       : module,
   );
   await writeFile(join(kept, LIST), JSON.stringify({ ...list, Modules }));
+  await rm(fetched, { recursive: true });
   return taken.map(({ Key }) => Key);
 }
 
-/** Before an init: tells the tool of the modules that came along. */
+/** Tells the tool of the modules that came along. */
 export async function offerModules(directory: string, dataDirectory: string): Promise<void> {
   const list = join(directory, MODULES, LIST);
   if ((await readFile(list).catch(() => undefined)) === undefined) return;

@@ -38,7 +38,7 @@ export interface WorkspaceOptions {
 export interface Workspace {
   readonly directory: string;
   init(): Promise<void>;
-  /** Makes modules that the init fetched part of the directory. */
+  /** Makes modules that the init fetched part of the directory, and has the tool use them there. */
   bringModules(): Promise<void>;
   validate(): Promise<void>;
   /** Runs a command that speaks `-json`: says what it does while it does it. */
@@ -125,6 +125,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   async function bringModules(): Promise<void> {
     const brought = await keepModules(environment.TF_DATA_DIR, directory);
     for (const key of brought) context.log(`the module ${key} is brought along`);
+    // From here on the tool works with what an install will have.
+    await offerModules(directory, environment.TF_DATA_DIR);
   }
 
   async function validate(): Promise<void> {
