@@ -5,45 +5,38 @@ import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Digest, Failure } from "@exclave/core";
 import { createBlobFiles } from "../blob-files.ts";
-import type { ContentStore } from "../content-store.ts";
-import { blobsOf, childrenOf, parseManifest } from "../descriptor.ts";
+import type { ContentStore, StoredManifest } from "../content-store.ts";
+import { blobsOf, childrenOf, manifestTypeOf, parseManifest } from "../descriptor.ts";
 import { verified } from "../digest.ts";
 import { artifactFormat } from "../formats/artifact-format.ts";
-import { listLayout } from "../layout-names.ts";
+import { type LayoutEntry, listLayout } from "../layout-names.ts";
 import { createLayoutStore } from "../layout-store.ts";
 import { type ReleaseIndex, readReleaseIndex } from "./release-index.ts";
+import { isReleaseSignature } from "./release-signature.ts";
 
 export interface CheckedBundle {
   readonly store: ContentStore;
-  readonly repository: string;
   readonly release: ReleaseIndex;
-  readonly blobs: number;
 }
 
-/** Reads an unpacked bundle; `invalid` says what is wrong with it. */
+/** Reads an unpacked bundle; `invalid` says what is wrong with it. Who signed it is not asked here. */
 export async function checkBundle(directory: string, signal?: AbortSignal): Promise<CheckedBundle> {
-  const blobs = await checkFiles(directory, signal);
+  const files = await checkFiles(directory, signal);
   const store = createLayoutStore({ directory });
-  const releases = [];
-  for (const { repository, digest } of await listLayout(directory)) {
-    const manifest = await store.readManifest(repository, digest);
-    const parsed = parseManifest(manifest.bytes, manifest.mediaType);
-    if (artifactFormat(parsed) === "release") {
-      releases.push({ repository, release: readReleaseIndex(manifest) });
-    }
-  }
-  const [found, ...others] = releases;
-  if (!found) throw damaged("there is no release in it");
-  if (others.length > 0) throw damaged("there is more than one release in it");
-  await checkWhole(store, found.repository, found.release.digest);
-  return { store, ...found, blobs };
+  const listed = await readListed(store, directory);
+  const release = onlyRelease(listed);
+  for (const entry of listed) checkListed(entry, release);
+  const needed = await checkWhole(store, release, listed);
+  const stowaway = files.find((digest) => !needed.has(digest));
+  if (stowaway) throw damaged(`${stowaway} is no part of the release`);
+  return { store, release };
 }
 
 /** Every file is a blob under its own digest, or one of the two that make a layout. */
-async function checkFiles(directory: string, signal: AbortSignal | undefined): Promise<number> {
+async function checkFiles(directory: string, signal: AbortSignal | undefined): Promise<Digest[]> {
   const paths = await readdir(directory, { recursive: true, withFileTypes: true });
   const files = createBlobFiles(directory);
-  let blobs = 0;
+  const blobs: Digest[] = [];
   for (const entry of paths) {
     signal?.throwIfAborted();
     const path = join(entry.parentPath, entry.name);
@@ -56,15 +49,65 @@ async function checkFiles(directory: string, signal: AbortSignal | undefined): P
     if (!digest.success) throw damaged(`${name} does not belong into a bundle`);
     const { size } = await lstat(path);
     for await (const _ of verified(files.read(digest.data), { digest: digest.data, size }));
-    blobs++;
+    blobs.push(digest.data);
   }
   return blobs;
 }
 
-/** Everything the index leads to is there, in the size it says. */
-async function checkWhole(store: ContentStore, repository: string, top: Digest): Promise<void> {
+interface Listed extends LayoutEntry {
+  readonly manifest: StoredManifest;
+}
+
+/** What `index.json` lists. Nobody signs that file, so what it says of a manifest is compared with it. */
+async function readListed(store: ContentStore, directory: string): Promise<Listed[]> {
+  const listed: Listed[] = [];
+  for (const entry of await listLayout(directory)) {
+    const { repository, digest } = entry;
+    const manifest = await store.readManifest(repository, digest);
+    const said = await store.headManifest(repository, digest);
+    const { bytes, mediaType } = manifest;
+    if (manifestTypeOf(bytes) !== mediaType || said?.size !== bytes.length) {
+      throw damaged(`${digest} is not what index.json says it is`);
+    }
+    listed.push({ ...entry, manifest });
+  }
+  return listed;
+}
+
+function onlyRelease(listed: readonly Listed[]): ReleaseIndex {
+  const [found, ...others] = listed.filter(({ manifest }) => isRelease(manifest));
+  if (!found) throw damaged("there is no release in it");
+  if (others.length > 0) throw damaged("there is more than one release in it");
+  return readReleaseIndex(found.manifest);
+}
+
+function isRelease({ bytes, mediaType }: StoredManifest): boolean {
+  return artifactFormat(parseManifest(bytes, mediaType)) === "release";
+}
+
+/** Listed are the release, by the names it has in what is signed, and signatures of it. */
+function checkListed({ name, repository, digest, manifest }: Listed, release: ReleaseIndex): void {
+  if (repository !== release.repository) {
+    throw damaged(`${digest} is listed for ${repository} and belongs to ${release.repository}`);
+  }
+  const isTop = digest === release.digest;
+  if (!isTop && !isReleaseSignature(manifest, release.digest)) {
+    throw damaged(`${digest} is neither the release nor a signature of it`);
+  }
+  if (name !== (isTop ? `${release.repository}:${release.id}` : undefined)) {
+    throw damaged(`${digest} is listed under a name that is not its own`);
+  }
+}
+
+/** Everything that the listed ones lead to is there, in the size they say. Returns what that is. */
+async function checkWhole(
+  store: ContentStore,
+  { repository }: ReleaseIndex,
+  listed: readonly Listed[],
+): Promise<ReadonlySet<Digest>> {
   const seen = new Set<Digest>();
-  const open = [top];
+  const blobs = new Set<Digest>();
+  const open = listed.map(({ digest }) => digest);
   for (let digest = open.pop(); digest !== undefined; digest = open.pop()) {
     if (seen.has(digest)) continue;
     seen.add(digest);
@@ -75,11 +118,13 @@ async function checkWhole(store: ContentStore, repository: string, top: Digest):
       const size = await store.headBlob(repository, blob.digest);
       if (size === undefined) throw damaged(`${blob.digest} is missing`);
       if (size !== blob.size) throw damaged(`${blob.digest} has ${size} of ${blob.size} bytes`);
+      blobs.add(blob.digest);
     }
     open.push(...childrenOf(parsed).map((child) => child.digest));
   }
+  return new Set([...seen, ...blobs]);
 }
 
 function damaged(what: string): Failure {
-  return new Failure("invalid", `this is not a whole bundle: ${what}`);
+  return new Failure("invalid", `this is not a bundle as it was written: ${what}`);
 }

@@ -51,7 +51,7 @@ export async function loadBundle(options: LoadBundle): Promise<LoadedBundle> {
     await readLayoutArchive(file, directory, signal);
     const bundle = await checkBundle(directory, signal);
     const signature = await checkSignature(bundle, options);
-    return { release: bundle.release, signature, ...(await bring(bundle, options)) };
+    return { release: bundle.release, signature, ...(await bring(bundle, signature, options)) };
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
@@ -65,10 +65,10 @@ async function sweep(workDirectory: string): Promise<void> {
 }
 
 async function checkSignature(
-  { store, repository, release }: CheckedBundle,
+  { store, release }: CheckedBundle,
   { publicKeys, signal }: LoadBundle,
 ): Promise<Digest> {
-  const { digest, app, version } = release;
+  const { repository, digest, app, version } = release;
   const verdict = await verifyArtifactSignature({ store, repository, digest, publicKeys, signal });
   if (verdict.kind === "signed") return verdict.signature;
   const what = `release ${version} of ${app} is not signed by this install's vendor`;
@@ -76,12 +76,16 @@ async function checkSignature(
 }
 
 async function bring(
-  { store, repository, release }: CheckedBundle,
+  { store, release }: CheckedBundle,
+  signature: Digest,
   { registry, signal, onStep }: LoadBundle,
 ): Promise<{ copiedBytes: number; skippedBytes: number }> {
-  // The release itself last: what is listed in it is there by then.
+  const { repository } = release;
+  // The release itself last: what is listed in it is there by then. Of what is attached to it only the
+  // signature that was verified comes in, and nothing of what is attached to the rest.
   const entries = [
     ...release.materials,
+    { name: "signature", repository, digest: signature },
     { name: "release", repository, digest: release.digest },
   ].map((entry) => ({ ...entry, repository: ownRepository(registry, entry.repository) }));
   const repositories = new Set(entries.map((entry) => entry.repository));
@@ -104,7 +108,6 @@ async function bring(
           ...(entry.digest === release.digest ? { tag: release.id } : {}),
         },
         mountFrom: [...copied],
-        referrers: true,
         signal,
       });
       copiedBytes += result.copiedBytes;

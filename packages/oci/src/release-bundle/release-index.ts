@@ -1,7 +1,7 @@
 // A release as it lies in a registry: an index that names every artifact, plugin and the runner, and
 // says of each where in a registry it belongs.
 
-import { type Digest, Failure } from "@exclave/core";
+import { AppName, type Digest, Failure } from "@exclave/core";
 import { z } from "zod";
 import type { StoredManifest } from "../content-store.ts";
 import { parseManifest, RepositoryName } from "../descriptor.ts";
@@ -11,6 +11,8 @@ export interface ReleaseIndex {
   readonly app: string;
   readonly version: string;
   readonly id: string;
+  /** Where it lies in every registry, by what it says itself and not by where it was found. */
+  readonly repository: string;
   readonly digest: Digest;
   readonly materials: readonly ReleaseMaterial[];
 }
@@ -22,7 +24,7 @@ export interface ReleaseMaterial {
 }
 
 const About = z.object({
-  "org.opencontainers.image.title": z.string(),
+  "org.opencontainers.image.title": AppName,
   "org.opencontainers.image.version": z.string(),
   "dev.exclave.release": z.string(),
 });
@@ -39,10 +41,12 @@ export function readReleaseIndex({ bytes, mediaType, digest }: StoredManifest): 
   }
   const about = About.safeParse(parsed.index.annotations);
   if (!about.success) throw new Failure("invalid", `release ${digest} does not say what it is`);
+  const app = about.data["org.opencontainers.image.title"];
   return {
-    app: about.data["org.opencontainers.image.title"],
+    app,
     version: about.data["org.opencontainers.image.version"],
     id: about.data["dev.exclave.release"],
+    repository: `releases/${app}`,
     digest,
     materials: parsed.index.manifests.map((entry) => {
       const place = Place.safeParse(entry.annotations);

@@ -1,0 +1,173 @@
+// Both sides of an air gap: a vendor's registry with a release in it, and the home of an install whose
+// own registry runs. What happens between them is done by the real program.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { generateKeyPairSync, type KeyObject } from "node:crypto";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import type { Digest } from "@exclave/core";
+import { type ContentStore, writeBlobBytes } from "../../content-store.ts";
+import { type Descriptor, MEDIA_TYPES } from "../../descriptor.ts";
+import { RELEASE_TYPE } from "../../formats/media-types.ts";
+import { createSigner, signArtifact } from "../../formats/signature.ts";
+import { writeDocument } from "../../formats/write-document.ts";
+import { createRegistryFiles } from "../../registry/registry-files.ts";
+import { serveRegistry } from "../../registry/serve-registry.ts";
+import { temporaryDirectory } from "../../testing/temporary-directory.ts";
+
+export const repository = "releases/shop";
+export const vendor = generateKeyPairSync("ec", { namedCurve: "P-256" });
+export const stranger = generateKeyPairSync("ec", { namedCurve: "P-256" });
+export const materials = [
+  { name: "runner", repository: "exclave/runner" },
+  { name: "plugin:command", repository: "exclave/plugins/command" },
+  { name: "api", repository: "apps/shop/api" },
+];
+
+export async function airGap(t: TestContext, signedBy: KeyObject | null = vendor.privateKey) {
+  const directory = await temporaryDirectory(t);
+  const content = join(directory, "vendor");
+  const store = createRegistryFiles(content);
+  const release = await writeRelease(store, signedBy);
+  const auth = { kind: "anonymous" } as const;
+  const registry = await serveRegistry({ directory: content, host: "127.0.0.1", port: 0, auth });
+  t.after(() => registry.close());
+
+  let count = 0;
+  const write = async () => {
+    const file = join(directory, `bundle-${count++}.oci.tar`);
+    const source = ["--registry", registry.url, "--repository", repository];
+    const { code, lines } = await run(
+      "write",
+      ...source,
+      "--digest",
+      release.digest,
+      "--file",
+      file,
+    );
+    assert.equal(code, 0, JSON.stringify(lines));
+    return file;
+  };
+  return { release, store, write, bundle: await write(), install: await createInstall(t) };
+}
+
+async function writeRelease(store: ContentStore, signedBy: KeyObject | null) {
+  const entries: Descriptor[] = [];
+  for (const { name, repository: home } of materials) {
+    const layer = await writeBlobBytes(
+      store,
+      repository,
+      MEDIA_TYPES.files,
+      Buffer.alloc(5_000, name),
+    );
+    const config = await writeBlobBytes(store, repository, MEDIA_TYPES.empty, Buffer.from("{}"));
+    const mediaType = MEDIA_TYPES.manifest;
+    const made = await writeDocument(
+      { store, repository },
+      { schemaVersion: 2, mediaType, config, layers: [layer] },
+    );
+    const annotations = { "dev.exclave.material": name, "dev.exclave.repository": home };
+    entries.push({ ...made, annotations });
+  }
+  const { digest } = await writeDocument(
+    { store, repository, tag: "r-1" },
+    {
+      schemaVersion: 2,
+      mediaType: MEDIA_TYPES.index,
+      artifactType: RELEASE_TYPE,
+      manifests: entries,
+      annotations: {
+        "org.opencontainers.image.title": "shop",
+        "org.opencontainers.image.version": "1",
+        "dev.exclave.release": "r-1",
+      },
+    },
+  );
+  if (signedBy) await sign(store, digest, signedBy);
+  return { digest, entries };
+}
+
+export function sign(store: ContentStore, digest: Digest, privateKey: KeyObject): Promise<Digest> {
+  return signArtifact({ store, repository, digest, signer: createSigner(privateKey) });
+}
+
+/** Attaches a document of the given type to something, as anybody who can write may. */
+export async function attach(
+  store: ContentStore,
+  subject: Digest,
+  { artifactType, layers }: { artifactType: string; layers: Descriptor[] },
+): Promise<Digest> {
+  const about = (await store.headManifest(repository, subject)) ?? assert.fail();
+  const config = await writeBlobBytes(store, repository, MEDIA_TYPES.empty, Buffer.from("{}"));
+  const mediaType = MEDIA_TYPES.manifest;
+  const document = { schemaVersion: 2, mediaType, artifactType, config, layers } as const;
+  return (await writeDocument({ store, repository }, { ...document, subject: { ...about } }))
+    .digest;
+}
+
+/** The bill of materials that nobody signed. */
+export async function attachBill(store: ContentStore, subject: Digest): Promise<Digest> {
+  const type = "application/spdx+json";
+  const layer = await writeBlobBytes(store, repository, type, Buffer.alloc(5_000_000, 7));
+  return attach(store, subject, { artifactType: type, layers: [layer] });
+}
+
+/** An install's home as its sandbox and its agent leave it, and its registry running. */
+async function createInstall(t: TestContext) {
+  const directory = await temporaryDirectory(t);
+  const content = join(directory, "registry", "content");
+  await mkdir(content, { recursive: true });
+  await mkdir(join(directory, "agent"));
+  const token = generateKeyPairSync("ed25519");
+  const names = { issuer: "exclave-acme", service: "acme" };
+  const registry = await serveRegistry({
+    directory: content,
+    host: "127.0.0.1",
+    port: 0,
+    auth: { kind: "token", realm: "https://none.invalid", publicKeys: [token.publicKey], ...names },
+  });
+  let isUp = true;
+  const stop = async () => {
+    if (isUp) await registry.close();
+    isUp = false;
+  };
+  t.after(stop);
+  const pem = token.privateKey.export({ type: "pkcs8", format: "pem" });
+  await writeFile(join(directory, "registry", "token.key"), pem);
+  const contract = { version: 1, install: "acme", registry: { url: registry.url, ...names } };
+  await writeFile(join(directory, "sandbox.json"), JSON.stringify(contract));
+  const spki = vendor.publicKey.export({ type: "spki", format: "der" }).toString("base64");
+  const identity = { keys: { release: { keyid: "k", spki } } };
+  await writeFile(join(directory, "agent", "identity.json"), JSON.stringify(identity));
+  return { directory, stop, store: createRegistryFiles(content) };
+}
+
+interface Line {
+  readonly type: string;
+  readonly [key: string]: unknown;
+}
+
+export function run(...args: string[]): Promise<{ code: number; lines: Line[] }> {
+  const main = join(import.meta.dirname, "../../release-bundle-main.ts");
+  return new Promise((resolve) => {
+    execFile(process.execPath, [main, ...args], { env: {} }, (reason, stdout) => {
+      const lines = stdout.split("\n").filter(Boolean);
+      const code = reason ? Number(reason.code) : 0;
+      resolve({ code, lines: lines.map((line) => JSON.parse(line) as Line) });
+    });
+  });
+}
+
+export async function contentOf(directory: string): Promise<string[]> {
+  const found = await readdir(join(directory, "registry", "content"), {
+    recursive: true,
+    withFileTypes: true,
+  });
+  return found.filter((entry) => entry.isFile()).map(({ name }) => name);
+}
+
+export async function workLeft(directory: string): Promise<string[]> {
+  return (await readdir(join(directory, "registry"))).filter((name) => name.startsWith("load-"));
+}
