@@ -3,7 +3,9 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, type TestContext as NodeTest, test } from "node:test";
@@ -295,6 +297,80 @@ for (const tool of TOOLS) {
 
     await assert.rejects(module.run("build"), invalid(/the module is not valid: .*\.git\/HEAD/));
   });
+}
+
+for (const tool of TOOLS) {
+  test(`with ${tool}, an install asks nobody for a module that did not come along`, async (t) => {
+    const module = await moduleUnderTest(t, tool);
+    await module.write({
+      "main.tf": callOf("./local"),
+      "local/main.tf": 'output "name" {\n  value = "local"\n}\n',
+    });
+    const artifact = await layOut(await build(module), join(module.directory, "artifact"));
+    assert.deepEqual((await module.deploy({ files: artifact })).outputs, { name: "local" });
+    const { address, asked } = await startListener(t);
+    await writeFile(join(artifact, "main.tf"), callOf(`${address}/acme/net/null`));
+
+    await assert.rejects(
+      module.run("plan", { files: artifact }),
+      invalid(/the module net was not brought along by the build .* build again with/),
+    );
+    assert.equal(asked(), 0);
+  });
+
+  test(`with ${tool}, an artifact from before builds kept a list of local modules has them still`, async (t) => {
+    const module = await moduleUnderTest(t, tool);
+    await module.write({
+      "main.tf": callOf("./local"),
+      "local/main.tf": 'output "name" {\n  value = "local"\n}\n',
+    });
+    const artifact = await layOut(await build(module), join(module.directory, "artifact"));
+    await rm(join(artifact, ".exclave"), { recursive: true });
+
+    assert.deepEqual((await module.deploy({ files: artifact })).outputs, { name: "local" });
+  });
+
+  test(`with ${tool}, a module from a registry is known by the tool's own address for it`, async (t) => {
+    const module = await moduleUnderTest(t, tool);
+    const hosts = { terraform: "registry.terraform.io", tofu: "registry.opentofu.org" };
+    const brought = (host: string) => ({
+      "main.tf": callOf("acme/net/null"),
+      ".exclave/modules/net/main.tf": 'output "name" {\n  value = "brought"\n}\n',
+      ".exclave/modules/modules.json": JSON.stringify({
+        Modules: [
+          { Key: "", Source: "", Dir: "." },
+          {
+            Key: "net",
+            Source: `${host}/acme/net/null`,
+            Version: "1.0.0",
+            Dir: ".exclave/modules/net",
+          },
+        ],
+      }),
+    });
+
+    await module.write(brought(hosts[tool === "tofu" ? "terraform" : "tofu"]));
+    await assert.rejects(
+      module.run("plan"),
+      invalid(new RegExp(`the module net was not brought .* as ${tool} asks for it`)),
+    );
+    await module.write(brought(hosts[tool]));
+    assert.deepEqual((await module.deploy()).outputs, { name: "brought" });
+  });
+}
+
+/** Counts who knocks, and lets nobody in. */
+async function startListener(t: NodeTest) {
+  let asked = 0;
+  const server = createServer((socket) => {
+    asked++;
+    socket.destroy();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  return { address: `127.0.0.1:${port}`, asked: () => asked };
 }
 
 function callOf(source: string): string {

@@ -15,32 +15,39 @@ const ModuleList = z.looseObject({
 });
 type ModuleList = z.infer<typeof ModuleList>;
 
-/** After the build's init: moves what was fetched into the module. Returns the keys of what it took. */
+/**
+ * After the build's init: moves what was fetched into the module, and writes down every module there
+ * is, local ones too. Returns the keys of what it took.
+ */
 export async function keepModules(dataDirectory: string, directory: string): Promise<string[]> {
   const fetched = join(dataDirectory, "modules");
-  const list = await readList(fetched);
-  const taken = list?.Modules.filter(({ Dir }) => isInside(fetched, Dir)) ?? [];
-  if (!list || taken.length === 0) return [];
+  const list = (await readList(fetched)) ?? { Modules: [] };
+  const taken = list.Modules.filter(({ Dir }) => isInside(fetched, Dir));
 
   const kept = join(directory, MODULES);
-  await copyModule(fetched, kept);
+  await mkdir(kept, { recursive: true });
+  if (taken.length > 0) await copyModule(fetched, kept);
   const Modules = list.Modules.map((module) =>
     isInside(fetched, module.Dir)
       ? { ...module, Dir: join(MODULES, relative(fetched, module.Dir)) }
       : module,
-  );
+  ).toSorted((a, b) => (a.Key < b.Key ? -1 : 1)); // Older tools list them in no order.
   await writeFile(join(kept, LIST), JSON.stringify({ ...list, Modules }));
-  await rm(fetched, { recursive: true });
+  await rm(fetched, { recursive: true, force: true });
   return taken.map(({ Key }) => Key);
 }
 
-/** Tells the tool of the modules that came along. */
-export async function offerModules(directory: string, dataDirectory: string): Promise<void> {
+/**
+ * Tells the tool of the modules that came along. False where nothing says which did: in a source, and
+ * in an artifact whose build fetched none and is from before builds always kept the list.
+ */
+export async function offerModules(directory: string, dataDirectory: string): Promise<boolean> {
   const list = join(directory, MODULES, LIST);
-  if ((await readFile(list).catch(() => undefined)) === undefined) return;
+  if ((await readFile(list).catch(() => undefined)) === undefined) return false;
   const target = join(dataDirectory, "modules", LIST);
   await mkdir(dirname(target), { recursive: true });
   await copyFile(list, target);
+  return true;
 }
 
 /** After an install's init: whatever the tool fetched did not come with the artifact. */

@@ -84,7 +84,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     TF_IN_AUTOMATION: "1",
     TF_INPUT: "0",
   };
-  await offerModules(directory, environment.TF_DATA_DIR);
+  const hasModuleList = await offerModules(directory, environment.TF_DATA_DIR);
 
   return {
     directory,
@@ -110,16 +110,18 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   }
 
   async function init(): Promise<void> {
-    const backend = stateFile === undefined ? ["-backend=false"] : [];
+    const isBuild = stateFile === undefined;
     const { exitCode, stdout, stderr } = await run([
       "init",
       "-no-color",
       "-input=false",
-      ...backend,
+      ...(isBuild ? ["-backend=false"] : []),
+      // An install has the modules it is told of: the tool checks them first and reaches for none.
+      ...(!isBuild && hasModuleList ? ["-get=false"] : []),
     ]);
     record(stdout + stderr);
-    if (exitCode !== 0) throw initFailure(stderr || stdout);
-    if (stateFile !== undefined) await refuseFetchedModules(environment.TF_DATA_DIR);
+    if (exitCode !== 0) throw initFailure(tool, stderr || stdout);
+    if (!isBuild) await refuseFetchedModules(environment.TF_DATA_DIR);
   }
 
   async function bringModules(): Promise<void> {
@@ -187,8 +189,17 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   }
 }
 
-export function initFailure(text: string): Failure {
+/** What the tool says of a module it does not have as it wants it, and may not fetch. */
+const MODULE_LACKING =
+  /Error: Module (?:not installed|source has changed|version requirements have changed) .*?module "([^"]+)"/;
+
+export function initFailure(tool: Tool, text: string): Failure {
   const said = unwrap(text);
+  const module = MODULE_LACKING.exec(said)?.[1];
+  if (module !== undefined) {
+    const message = `the module ${module} was not brought along by the build as ${tool.name} asks for it; build again with ${tool.name}`;
+    return new Failure("invalid", message, { cause: said });
+  }
   const missing = /provider ([\w.-]+\/[\w.-]+\/[\w.-]+) was not found/.exec(said)?.[1];
   const [, locked] = /locked provider ([\w.-]+\/[\w.-]+\/[\w.-]+ \S+)/.exec(said) ?? [];
   if (locked !== undefined && /does not match configured version constraint/.test(said)) {
