@@ -2,11 +2,10 @@
 // or it stays as it is.
 
 import { randomUUID } from "node:crypto";
-import { createWriteStream } from "node:fs";
-import { mkdir, rename, rm } from "node:fs/promises";
-import { basename, join } from "node:path";
-import { pipeline } from "node:stream/promises";
+import { mkdir, open, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { Failure } from "@exclave/core";
+import { writeAll } from "./blob-files.ts";
 import type { ContentStore } from "./content-store.ts";
 import type { Descriptor } from "./descriptor.ts";
 import { verified } from "./digest.ts";
@@ -56,11 +55,16 @@ async function writeWhole(
   file: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const temporary = join(file, "..", `.exclave-${randomUUID()}`);
+  const temporary = join(dirname(file), `.exclave-${randomUUID()}`);
+  const handle = await open(temporary, "wx");
   try {
-    await pipeline(stream, createWriteStream(temporary, { flags: "wx" }), { signal });
+    for await (const chunk of stream) {
+      signal.throwIfAborted();
+      await writeAll(handle, chunk);
+    }
     await rename(temporary, file);
   } finally {
+    await handle.close();
     await rm(temporary, { force: true });
   }
 }
