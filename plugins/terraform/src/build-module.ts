@@ -31,7 +31,8 @@ export async function buildModule(options: BuildModule): Promise<ModuleBuild> {
   const wanted = new Set(options.platforms ?? [own]);
   // The module is checked here, so the builder's own platform is needed whether it travels or not.
   const platforms = [...new Set([...wanted, own])].toSorted();
-  const inSource = await sourceMirrors(files, providersFrom);
+  const named = providersFrom === undefined ? undefined : { providersFrom, tool: tool.name };
+  const inSource = await sourceMirrors(files, named);
   const bundle = (locked: readonly LockedProvider[], mirrors: readonly string[]) =>
     bundleProviders({
       context,
@@ -59,7 +60,9 @@ export async function buildModule(options: BuildModule): Promise<ModuleBuild> {
   const lockFile = join(workspace.directory, LOCK_FILE);
   if (pinned) await writeFile(lockFile, renderLockFile(pinned.locked));
   if (providersFrom !== undefined) {
-    await rm(join(workspace.directory, insideSource(providersFrom)), { recursive: true });
+    const copied = join(workspace.directory, insideSource(providersFrom));
+    // Some directories are never copied in the first place, .exclave/providers among them.
+    await rm(copied, { recursive: true, force: true });
   }
   await workspace.init();
   await workspace.bringModules();

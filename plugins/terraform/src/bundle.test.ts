@@ -154,6 +154,38 @@ describe("the providers of a build", { skip: NO_TOOL }, () => {
     );
   });
 
+  for (const providersFrom of [".exclave/providers", ".terraform/providers"]) {
+    test(`can lie in ${providersFrom}, where the source has it`, async (t) => {
+      const module = await moduleUnderTest(t);
+      await module.write(MAIN);
+      const files = join(module.directory, "files");
+      const { hash } = await sampleProvider(join(files, providersFrom));
+      await writeFile(join(files, ".terraform.lock.hcl"), lockFor([hash]));
+
+      const made = await build(module, { config: { providersFrom } });
+
+      const path = join(files, providersFrom, ADDRESS, VERSION, OWN);
+      assert.deepEqual(
+        made.providers?.map((provider) => provider.path),
+        [path],
+      );
+      const names = await readdir(made.directory, { recursive: true });
+      assert.ok(!names.some((name) => name.includes(PROGRAM)), names.join());
+    });
+  }
+
+  test("in a .terraform that did not come with the source fail the build, which says where to put them", async (t) => {
+    const module = await moduleUnderTest(t);
+    await module.write(MAIN);
+
+    await assert.rejects(
+      module.run("build", { config: { providersFrom: ".terraform/providers" } }),
+      invalid(
+        /no directory \.terraform\/providers; \.terraform is never part of the source, .* (terraform|tofu) providers mirror vendor\/providers$/,
+      ),
+    );
+  });
+
   test("come from the machine's mirrors too, where the lock file pins them", async (t) => {
     const module = await moduleUnderTest(t);
     await module.write(MAIN);

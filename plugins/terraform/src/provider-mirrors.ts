@@ -8,21 +8,30 @@ import { isAbsolute, join, normalize, sep } from "node:path";
 import { Failure } from "@exclave/plugin-sdk";
 import { PROVIDERS } from "./component-state.ts";
 import type { LockedProvider } from "./lock-file.ts";
+import type { ToolName } from "./tool.ts";
+
+/** A directory the component names as a mirror, and the tool that will look in it. */
+export interface NamedMirror {
+  readonly providersFrom: string;
+  readonly tool: ToolName;
+}
 
 /** Mirrors that travel in the source. */
-export async function sourceMirrors(
-  files: string,
-  providersFrom: string | undefined,
-): Promise<string[]> {
+export async function sourceMirrors(files: string, named?: NamedMirror): Promise<string[]> {
   const mirrors = [join(files, PROVIDERS)];
-  if (providersFrom !== undefined) {
-    const directory = join(files, insideSource(providersFrom));
-    if (!(await isDirectory(directory))) {
-      throw new Failure("invalid", `providersFrom: there is no directory ${providersFrom}`);
-    }
+  if (named) {
+    const directory = join(files, insideSource(named.providersFrom));
+    if (!(await isDirectory(directory))) throw noDirectory(named);
     mirrors.unshift(directory);
   }
   return onlyDirectories(mirrors);
+}
+
+function noDirectory({ providersFrom, tool }: NamedMirror): Failure {
+  const message = `providersFrom: there is no directory ${providersFrom}`;
+  const isWorking = insideSource(providersFrom).split(sep).includes(".terraform");
+  const why = `; .terraform is never part of the source, so put the providers in another directory, for example with ${tool} providers mirror vendor/providers`;
+  return new Failure("invalid", isWorking ? message + why : message);
 }
 
 export function insideSource(providersFrom: string): string {

@@ -63,7 +63,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   // A mirror that is not there would be an error, and no mirror at all would mean the network.
   const emptyMirror = join(base, "no-providers");
   await mkdir(emptyMirror);
-  const given = options.mirrors ?? (await sourceMirrors(files, undefined));
+  const given = options.mirrors ?? (await sourceMirrors(files));
   const cliConfig = await context.writeFile(
     join("terraform", "cli.tfrc"),
     installation([...given, emptyMirror]),
