@@ -5,6 +5,8 @@ import assert from "node:assert/strict";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
+import type { ContentStore } from "../content-store.ts";
+import { blobsOf, childrenOf, parseManifest } from "../descriptor.ts";
 import { temporaryDirectory } from "../testing/temporary-directory.ts";
 import {
   airGap,
@@ -27,10 +29,7 @@ test("a release written to a file is whole in the install, each part where it be
   assert.equal(lines.at(-1)?.install, "acme");
   for (const [index, material] of materials.entries()) {
     const digest = release.entries[index]?.digest ?? "";
-    assert.ok(await install.store.headManifest(material.repository, digest), material.name);
-    const { bytes } = await install.store.readManifest(material.repository, digest);
-    const layer = JSON.parse(Buffer.from(bytes).toString("utf8")).layers[0];
-    assert.equal(await install.store.headBlob(material.repository, layer.digest), layer.size);
+    await assertWhole(install.store, material.repository, digest);
   }
   const tagged = await install.store.headManifest(repository, "r-1");
   assert.equal(tagged?.digest, release.digest);
@@ -131,3 +130,12 @@ test("where no install is, nothing is loaded", async (t) => {
 
   assert.equal(lines.at(-1)?.code, "not_found");
 });
+
+async function assertWhole(store: ContentStore, home: string, digest: string): Promise<void> {
+  const { bytes, mediaType } = await store.readManifest(home, digest);
+  const parsed = parseManifest(bytes, mediaType);
+  for (const blob of blobsOf(parsed)) {
+    assert.equal(await store.headBlob(home, blob.digest), blob.size);
+  }
+  for (const child of childrenOf(parsed)) await assertWhole(store, home, child.digest);
+}

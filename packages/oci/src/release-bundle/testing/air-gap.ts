@@ -13,6 +13,7 @@ import { type Descriptor, MEDIA_TYPES } from "../../descriptor.ts";
 import { RELEASE_TYPE } from "../../formats/media-types.ts";
 import { createSigner, signArtifact } from "../../formats/signature.ts";
 import { writeDocument } from "../../formats/write-document.ts";
+import { packIndex } from "../../pack.ts";
 import { createRegistryFiles } from "../../registry/registry-files.ts";
 import { serveRegistry } from "../../registry/serve-registry.ts";
 import { temporaryDirectory } from "../../testing/temporary-directory.ts";
@@ -24,6 +25,7 @@ export const materials = [
   { name: "runner", repository: "exclave/runner" },
   { name: "plugin:command", repository: "exclave/plugins/command" },
   { name: "api", repository: "apps/shop/api" },
+  { name: "web", repository: "apps/shop/web", platforms: ["amd64", "arm64"] },
 ];
 
 export async function airGap(t: TestContext, signedBy: KeyObject | null = vendor.privateKey) {
@@ -55,19 +57,10 @@ export async function airGap(t: TestContext, signedBy: KeyObject | null = vendor
 
 async function writeRelease(store: ContentStore, signedBy: KeyObject | null) {
   const entries: Descriptor[] = [];
-  for (const { name, repository: home } of materials) {
-    const layer = await writeBlobBytes(
-      store,
-      repository,
-      MEDIA_TYPES.files,
-      Buffer.alloc(5_000, name),
-    );
-    const config = await writeBlobBytes(store, repository, MEDIA_TYPES.empty, Buffer.from("{}"));
-    const mediaType = MEDIA_TYPES.manifest;
-    const made = await writeDocument(
-      { store, repository },
-      { schemaVersion: 2, mediaType, config, layers: [layer] },
-    );
+  for (const { name, repository: home, platforms } of materials) {
+    const made = platforms
+      ? await writeImages(store, name, platforms)
+      : await writeFiles(store, name);
     const annotations = { "dev.exclave.material": name, "dev.exclave.repository": home };
     entries.push({ ...made, annotations });
   }
@@ -87,6 +80,24 @@ async function writeRelease(store: ContentStore, signedBy: KeyObject | null) {
   );
   if (signedBy) await sign(store, digest, signedBy);
   return { digest, entries };
+}
+
+async function writeImages(store: ContentStore, name: string, platforms: readonly string[]) {
+  const manifests: Descriptor[] = [];
+  for (const architecture of platforms) {
+    const made = await writeFiles(store, `${name} for ${architecture}`);
+    manifests.push({ ...made, platform: { os: "linux", architecture } });
+  }
+  return packIndex({ store, repository, manifests });
+}
+
+async function writeFiles(store: ContentStore, content: string): Promise<Descriptor> {
+  const bytes = Buffer.alloc(5_000, content);
+  const layer = await writeBlobBytes(store, repository, MEDIA_TYPES.files, bytes);
+  const config = await writeBlobBytes(store, repository, MEDIA_TYPES.empty, Buffer.from("{}"));
+  const mediaType = MEDIA_TYPES.manifest;
+  const layers = [layer];
+  return writeDocument({ store, repository }, { schemaVersion: 2, mediaType, config, layers });
 }
 
 export function sign(store: ContentStore, digest: Digest, privateKey: KeyObject): Promise<Digest> {
