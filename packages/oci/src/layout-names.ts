@@ -4,8 +4,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Digest, Failure } from "@exclave/core";
-import { isDigest } from "./content-store.ts";
-import { ImageIndex } from "./descriptor.ts";
+import { ImageIndex, Tag } from "./descriptor.ts";
+import type { LayoutReference } from "./reference.ts";
 
 export interface LayoutEntry {
   readonly name: string | undefined;
@@ -35,12 +35,12 @@ export async function listLayout(directory: string): Promise<LayoutEntry[]> {
 
 export function findInLayout(
   entries: readonly LayoutEntry[],
-  name: string | undefined,
+  { name, digest: wanted }: Pick<LayoutReference, "name" | "digest">,
   where: string,
 ): LayoutEntry {
-  if (name !== undefined && isDigest(name) && /^sha(256|512):/.test(name)) {
-    const listed = entries.find(({ digest }) => digest === name);
-    return listed ?? { name: undefined, repository: NAMELESS, digest: name };
+  if (wanted !== undefined) {
+    const listed = entries.find(({ digest }) => digest === wanted);
+    return listed ?? { name: undefined, repository: NAMELESS, digest: wanted };
   }
   const named = entries.filter((entry) => entry.name !== undefined);
   const found =
@@ -48,7 +48,7 @@ export function findInLayout(
       ? named.length > 0
         ? named
         : entries
-      : exactOr(named, name, ({ name: known = "" }) => known.endsWith(`:${name}`));
+      : exactOr(named, name, (entry) => isCalled(entry, name));
   const [only, ...others] = found;
   if (only && others.length === 0) return only;
   const list = named.map((entry) => entry.name).join(", ") || "nothing with a name";
@@ -66,14 +66,25 @@ function exactOr(
   return exact.length > 0 ? exact : entries.filter(isLike);
 }
 
+/** By its tag alone, or with the repository it came from. */
+function isCalled({ name: known = "", repository }: LayoutEntry, name: string): boolean {
+  return known.endsWith(`:${name}`) || `${repository}:${known}` === name;
+}
+
 /** Where a new entry goes: `repository:tag`, a tag alone, or nothing but the repository it came from. */
 export function placeInLayout(
-  name: string | undefined,
+  { name, digest }: Pick<LayoutReference, "name" | "digest">,
   cameFrom: { readonly repository: string; readonly tag?: string | undefined },
-): { readonly repository: string; readonly tag: string } {
-  const [, repository, tag] = /^(?:(.+):)?([^:/]+)$/.exec(name ?? "") ?? [];
-  return {
-    repository: repository ?? cameFrom.repository,
-    tag: tag ?? cameFrom.tag ?? "latest",
-  };
+): { readonly repository: string; readonly tag: string | undefined } {
+  if (name === undefined) {
+    const tag = digest === undefined ? (cameFrom.tag ?? "latest") : undefined;
+    return { repository: cameFrom.repository, tag };
+  }
+  const [, repository = cameFrom.repository, tag = name] = /^(.+):([^:/]+)$/.exec(name) ?? [];
+  return { repository, tag };
+}
+
+/** A name without a repository is written as it is, so that every tool finds it by that name. */
+export function isBareName(name: string | undefined): boolean {
+  return Tag.safeParse(name).success;
 }

@@ -12,6 +12,7 @@ import { type Descriptor, type ImageManifest, MEDIA_TYPES, parseManifest } from 
 import { type Access, openSource, openTarget } from "./open-reference.ts";
 import { packFiles } from "./pack.ts";
 import { pullFiles, TITLE } from "./pull-files.ts";
+import { parseReference } from "./reference.ts";
 
 export interface CopyOptions {
   readonly platforms?: readonly string[] | undefined;
@@ -25,7 +26,7 @@ export async function copy(
   access: Access,
   options: CopyOptions,
 ): Promise<CopyResult> {
-  await using target = await openTarget(to, access);
+  await using target = await openTarget(parseReference(to), access);
   const result = await bring(from, target, access, options);
   await target.finish();
   return result;
@@ -38,7 +39,9 @@ export async function bundle(
   access: Access,
   options: CopyOptions,
 ): Promise<{ readonly file: string; readonly artifacts: readonly CopyResult[] }> {
-  await using target = await openTarget(`oci-archive:${file}`, access);
+  // A path and no reference: a colon in it is part of the name.
+  const archive = { kind: "archive", path: file, name: undefined, digest: undefined } as const;
+  await using target = await openTarget(archive, access);
   const artifacts: CopyResult[] = [];
   for (const reference of references) {
     artifacts.push(await bring(reference, target, access, options));
@@ -56,12 +59,18 @@ async function bring(
   const { signal } = access;
   await using source = await openSource(from, access);
   const digest = await resolve(source, signal);
+  if (target.digest !== undefined && target.digest !== digest) {
+    throw new Failure("invalid", `${from} is ${digest}, not ${target.digest}`);
+  }
   const before = requestsOf(source.store);
   const result = await copyArtifact({
     from: source.store,
     to: target.store,
     source: { repository: source.repository, digest },
     target: target.place(source),
+    // Within one registry nothing has to be moved.
+    mountFrom:
+      source.origin !== undefined && source.origin === target.origin ? [source.repository] : [],
     signal,
     ...options,
   });
@@ -117,7 +126,11 @@ export async function push(
   access: Access,
   { artifactType }: PushOptions,
 ): Promise<Descriptor> {
-  await using target = await openTarget(text, access);
+  const reference = parseReference(text);
+  if (reference.digest !== undefined) {
+    throw new Failure("invalid", "a push goes to a tag: its digest is known once it is made");
+  }
+  await using target = await openTarget(reference, access);
   const { store } = target;
   const { repository, tag } = target.place({ repository: "artifact", tag: "latest" });
   const [first = ""] = paths;

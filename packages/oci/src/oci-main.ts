@@ -8,6 +8,7 @@
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { getCACertificates } from "node:tls";
 import { parseArgs } from "node:util";
 import { asFailure, Failure, type FailureCode } from "@exclave/core";
 import { createEcrCredentials, createGarCredentials } from "./cloud-credentials.ts";
@@ -121,16 +122,18 @@ async function readAccess(values: {
   readonly "plain-http": boolean;
   readonly ca?: string | undefined;
 }): Promise<Access> {
-  const file = values.ca;
-  const ca =
-    file === undefined
-      ? undefined
-      : await readFile(file).catch((cause: unknown) => {
-          throw new Failure("not_found", `there is no ${file}`, { cause });
-        });
+  const ca = values.ca === undefined ? undefined : await readCertificates(values.ca);
   const docker = createDockerCredentials({ files: dockerFiles() });
   const credentials = firstCredentials(docker, createEcrCredentials(), createGarCredentials());
   return { plainHttp: values["plain-http"], ca, credentials, signal: stopping.signal };
+}
+
+/** The file's, beside those that count anyway: one side of a copy may be a public registry. */
+async function readCertificates(file: string): Promise<string> {
+  const own = await readFile(file, "utf8").catch((cause: unknown) => {
+    throw new Failure("not_found", `there is no ${file}`, { cause });
+  });
+  return [...getCACertificates("default"), own].join("\n");
 }
 
 /** Where docker, podman and skopeo keep what they know, in the order they look. */

@@ -3,18 +3,20 @@
 import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Failure } from "@exclave/core";
+import { type Digest, Failure } from "@exclave/core";
 import type { ContentStore } from "./content-store.ts";
 import { readLayoutArchive, writeLayoutArchive } from "./layout-archive.ts";
 import { findInLayout, listLayout, placeInLayout } from "./layout-names.ts";
 import { createLayoutStore } from "./layout-store.ts";
-import { parseReference, type Reference } from "./reference.ts";
+import { type LayoutReference, originOf, parseReference, type Reference } from "./reference.ts";
 import type { Credentials } from "./registry-auth.ts";
 import { createRegistryClient } from "./registry-client.ts";
 
 export interface Access {
+  /** For references that do not say it themselves. */
   readonly plainHttp: boolean;
-  readonly ca?: Buffer | undefined;
+  /** Every certificate (PEM) that may vouch for a registry; undefined means the usual ones. */
+  readonly ca?: string | undefined;
   readonly credentials?: Credentials | undefined;
   readonly signal: AbortSignal;
 }
@@ -22,6 +24,8 @@ export interface Access {
 /** Something that is there. */
 export interface OpenSource extends AsyncDisposable {
   readonly store: ContentStore;
+  /** The registry's, if it is one. */
+  readonly origin: string | undefined;
   readonly repository: string;
   /** A tag or a digest. */
   readonly reference: string;
@@ -32,6 +36,9 @@ export interface OpenSource extends AsyncDisposable {
 /** Somewhere to put things. */
 export interface OpenTarget extends AsyncDisposable {
   readonly store: ContentStore;
+  readonly origin: string | undefined;
+  /** What is put there must be this, if it was named. */
+  readonly digest: Digest | undefined;
   place(cameFrom: { readonly repository: string; readonly tag?: string | undefined }): {
     readonly repository: string;
     readonly tag?: string | undefined;
@@ -43,17 +50,24 @@ export interface OpenTarget extends AsyncDisposable {
 export async function openSource(text: string, access: Access): Promise<OpenSource> {
   const parsed = parseReference(text);
   if (parsed.kind === "registry") {
-    const { repository, reference = "latest" } = parsed;
-    const client = connect(parsed, access);
-    const tag = reference.includes(":") ? undefined : reference;
-    const dispose = async () => client.close();
-    return { store: client, repository, reference, tag, [Symbol.asyncDispose]: dispose };
+    const { repository, tag, digest } = parsed;
+    const { client, origin } = connect(originOf(parsed, access.plainHttp), access);
+    const reference = digest ?? tag ?? "latest";
+    return {
+      store: client,
+      origin,
+      repository,
+      reference,
+      tag: tag ?? (digest === undefined ? "latest" : undefined),
+      [Symbol.asyncDispose]: async () => client.close(),
+    };
   }
   const layout = await openLayout(parsed, access, "read");
   try {
-    const entry = findInLayout(await listLayout(layout.directory), parsed.name, text);
+    const entry = findInLayout(await listLayout(layout.directory), parsed, text);
     return {
       store: createLayoutStore({ directory: layout.directory }),
+      origin: undefined,
       repository: entry.repository,
       reference: entry.digest,
       tag: entry.name?.split(":").at(-1),
@@ -65,15 +79,17 @@ export async function openSource(text: string, access: Access): Promise<OpenSour
   }
 }
 
-export async function openTarget(text: string, access: Access): Promise<OpenTarget> {
-  const parsed = parseReference(text);
+export async function openTarget(parsed: Reference, access: Access): Promise<OpenTarget> {
+  const { digest } = parsed;
   if (parsed.kind === "registry") {
-    const { repository, reference } = parsed;
-    // A digest in the name of a target names no tag; whether it is right is checked by the copy.
-    const tag = reference?.includes(":") ? undefined : reference;
-    const client = connect(parsed, access);
+    const { repository } = parsed;
+    const { client, origin } = connect(originOf(parsed, access.plainHttp), access);
+    // A digest is a name of its own; what has neither gets the one that is looked for elsewhere.
+    const tag = parsed.tag ?? (digest === undefined ? "latest" : undefined);
     return {
       store: client,
+      origin,
+      digest,
       place: () => ({ repository, tag }),
       finish: async () => undefined,
       [Symbol.asyncDispose]: async () => client.close(),
@@ -82,7 +98,9 @@ export async function openTarget(text: string, access: Access): Promise<OpenTarg
   const layout = await openLayout(parsed, access, "write");
   return {
     store: createLayoutStore({ directory: layout.directory }),
-    place: (cameFrom) => placeInLayout(parsed.name, cameFrom),
+    origin: undefined,
+    digest,
+    place: (cameFrom) => placeInLayout(parsed, cameFrom),
     async finish() {
       if (parsed.kind !== "archive") return;
       await writeLayoutArchive(layout.directory, parsed.path, access.signal);
@@ -91,19 +109,12 @@ export async function openTarget(text: string, access: Access): Promise<OpenTarg
   };
 }
 
-function connect({ host }: Extract<Reference, { kind: "registry" }>, access: Access) {
-  const { plainHttp, ca, credentials } = access;
-  // What people call docker.io answers elsewhere.
-  const name = host === "docker.io" ? "registry-1.docker.io" : host;
-  return createRegistryClient({
-    url: `${plainHttp ? "http" : "https"}://${name}`,
-    credentials,
-    ca,
-  });
+function connect(origin: string, { ca, credentials }: Access) {
+  return { origin, client: createRegistryClient({ url: origin, credentials, ca }) };
 }
 
 async function openLayout(
-  { kind, path }: Extract<Reference, { kind: "layout" | "archive" }>,
+  { kind, path }: LayoutReference,
   { signal }: Access,
   use: "read" | "write",
 ) {

@@ -1,0 +1,114 @@
+// Each command as a function, between registries and layouts that are real and small.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { describe, type TestContext, test } from "node:test";
+import { Failure } from "@exclave/core";
+import { bundle, copy, push } from "./oci-commands.ts";
+import { createRegistry } from "./registry/registry.ts";
+import { serveRegistry } from "./registry/serve-registry.ts";
+import { createRegistryClient } from "./registry-client.ts";
+import { temporaryDirectory } from "./testing/temporary-directory.ts";
+
+const access = { plainHttp: false, signal: AbortSignal.timeout(60_000) };
+const alone = { referrers: false };
+const made = { artifactType: "application/test" };
+
+async function world(t: TestContext) {
+  const directory = await temporaryDirectory(t);
+  const registry = await serveRegistry({
+    directory: join(directory, "registry"),
+    host: "127.0.0.1",
+    port: 0,
+    auth: { kind: "anonymous" },
+  });
+  const client = createRegistryClient({ url: registry.url });
+  t.after(async () => {
+    client.close();
+    await registry.close();
+  });
+  await mkdir(join(directory, "files"));
+  await writeFile(join(directory, "files", "hello"), "hello");
+  const host = registry.url.replace("http://", "");
+  return { directory, host, client, files: join(directory, "files") };
+}
+
+describe("a target", () => {
+  test("without a tag is called latest", async (t) => {
+    const { host, client, files } = await world(t);
+
+    const { digest } = await push(`${host}/a`, [files], access, made);
+    await copy(`${host}/a`, `${host}/b`, access, alone);
+
+    assert.equal((await client.readManifest("a", "latest")).digest, digest);
+    assert.equal((await client.readManifest("b", "latest")).digest, digest);
+  });
+
+  test("with a digest takes that and nothing else, and no tag unless one is named", async (t) => {
+    const { directory, host, client, files } = await world(t);
+    const { digest } = await push(`${host}/a:v1`, [files], access, made);
+    const other = `sha256:${"0".repeat(64)}`;
+    const layout = join(directory, "layout");
+
+    for (const to of [`${host}/b@${other}`, `${host}/b:v1@${other}`, `oci:${layout}@${other}`]) {
+      await assert.rejects(copy(`${host}/a:v1`, to, access, alone), isInvalid);
+    }
+    assert.deepEqual(await client.tags("b"), []);
+    await copy(`${host}/a:v1`, `${host}/b@${digest}`, access, alone);
+    assert.deepEqual(await client.tags("b"), []);
+    await copy(`${host}/a:v1`, `${host}/b:v2@${digest}`, access, alone);
+    assert.deepEqual(await client.tags("b"), ["v2"]);
+    await assert.rejects(push(`${host}/b@${digest}`, [files], access, made), isInvalid);
+  });
+
+  test("that is a bundle is a path, whatever is in it", async (t) => {
+    const { directory, host, files } = await world(t);
+    await push(`${host}/a:v1`, [files], access, made);
+
+    await bundle(join(directory, "crm:1@x.tar"), [`${host}/a:v1`], access, alone);
+
+    assert.deepEqual(
+      (await readdir(directory)).filter((name) => name.startsWith("crm")),
+      ["crm:1@x.tar"],
+    );
+  });
+});
+
+describe("a copy within one registry", () => {
+  test("moves no bytes, even where a mount has to say from where", async (t) => {
+    const { directory, files } = await world(t);
+    const host = await serveWithNamedMounts(t, join(directory, "other"));
+    await push(`${host}/a:v1`, [files], access, made);
+
+    const { copiedBytes, mountedBytes } = await copy(`${host}/a:v1`, `${host}/b:v1`, access, alone);
+
+    assert.equal(copiedBytes, 0);
+    assert.ok(mountedBytes > 0);
+  });
+});
+
+/** As docker's registry has it: without `from`, asking for a mount opens an upload. */
+async function serveWithNamedMounts(t: TestContext, directory: string): Promise<string> {
+  const registry = createRegistry({ directory, auth: { kind: "anonymous" } });
+  const server = createServer((request, response) => {
+    const isUnnamed = request.url?.includes("?mount=") && !request.url.includes("from=");
+    if (isUnnamed) request.url = request.url?.split("?")[0];
+    void registry.handle(request, response);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(async () => {
+    server.closeAllConnections();
+    server.close();
+    await registry.close();
+  });
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+function isInvalid(reason: unknown): boolean {
+  return reason instanceof Failure && reason.code === "invalid";
+}
