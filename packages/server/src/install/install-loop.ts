@@ -3,6 +3,7 @@
 
 import {
   artifactKey,
+  asFailure,
   ComponentName,
   type ComponentStep,
   ComponentType,
@@ -10,18 +11,21 @@ import {
   type Step,
   type SyncStep,
 } from "@exclave/core";
+import { cancelJob } from "../cancel-job.ts";
 import { audit, type ServerContext } from "../context.ts";
 import { issueJob, type JobOrder } from "../issue-job.ts";
 import { createJoin } from "../joins.ts";
 import { materialsOf } from "../release/plan-release.ts";
-import type { Deployed, InstallRow } from "../store/rows.ts";
+import type { Deployed, InstallRow, JobRow } from "../store/rows.ts";
 import { componentKey, type Tables } from "../store/store.ts";
 import { emptyComponent } from "./empty-component.ts";
 import { gatherInstall, type InstallFacts } from "./gather-install.ts";
 import { inputValues } from "./inputs.ts";
 import { decideInstall } from "./install-decision.ts";
+import { planStops } from "./plan-stops.ts";
 
 export const STATUS_EVERY_MS = 30_000;
+const STOP_GRACE_MS = 10_000;
 const BY = "server";
 
 /** One look at one install. Returns when waiting alone would change something. */
@@ -36,6 +40,7 @@ export async function lookAtInstall(
   const decision = decideInstall(facts, now());
 
   const { sandbox, steps } = decision;
+  for (const job of planStops(facts)) await stop(context, facts, job);
   if (sandbox.kind === "setup") await commit(context, facts, (tx) => setUp(tx, context, facts));
   if (sandbox.kind === "teardown")
     await commit(context, facts, (tx) => tearDown(tx, context, facts));
@@ -69,6 +74,19 @@ async function commit(
   if (!isDone) return wake.install(name);
   const message = `${name}: the next steps are under way`;
   live.say({ kind: "install", subject: name, install: name, component: null, message });
+}
+
+/** One that has ended in the meantime needs no asking. */
+async function stop(
+  context: ServerContext,
+  { install }: InstallFacts,
+  { id }: JobRow,
+): Promise<void> {
+  try {
+    await cancelJob(context, { id, graceMs: STOP_GRACE_MS, by: install.requestedBy });
+  } catch (reason) {
+    if (asFailure(reason).code !== "conflict") throw reason;
+  }
 }
 
 /** Setup is a job of the setup agent: it makes the sandbox and starts the install's agent in it. */

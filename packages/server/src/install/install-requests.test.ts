@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, test } from "node:test";
+import { describe, type TestContext, test } from "node:test";
 import {
   cancelJob,
   decodeJoinString,
@@ -7,9 +7,20 @@ import {
   forgetInstall,
   getJob,
   listInstalls,
+  listJobs,
   runInInstall,
+  type ServerFrame,
 } from "@exclave/api";
-import { CRM, create, deployedWorld, SOURCES, settled, show } from "../testing/deployed-world.ts";
+import {
+  CRM,
+  create,
+  deployedWorld,
+  SOURCES,
+  settled,
+  show,
+  type World,
+  world,
+} from "../testing/deployed-world.ts";
 import { jobRow } from "../testing/rows.ts";
 import { buildAgent, digestNamed, release } from "../testing/scripted-vendor.ts";
 import { assertOnRecord, testServer, until } from "../testing/test-server.ts";
@@ -151,6 +162,65 @@ describe("the end of an install", () => {
     assert.deepEqual((await at.server.client.call(listInstalls)).items, []);
   });
 
+  test("asks a sync to stop that nobody needs any more, and says that it waits for it", async (t) => {
+    const at = await syncing(t);
+    const params = { install: "acme" as never };
+    const agent = at.install.agent();
+    const [sync] = at.install.manifests;
+    assert.ok(agent && sync);
+    const isStop = (frame: ServerFrame) =>
+      frame.type === "command" && frame.body.type === "job_cancel" && frame.body.job === sync.id;
+
+    const asked = await at.server.client.call(destroyInstall, { params, body: {} });
+    await until(
+      async () => agent.frames,
+      (frames) => frames.some(isStop),
+      "it is told to stop",
+    );
+    const waiting = await show(at);
+    await agent.end(sync, { outcome: { kind: "cancelled" } });
+    const gone = await settled(at, "destroyed");
+
+    const because = `sync job ${sync.id} is running, and was asked to stop`;
+    assert.ok(because.startsWith(asked.holds[0]?.because ?? "nothing"));
+    assert.deepEqual(waiting.holds, [{ component: null, because, endsWhen: "the job ends" }]);
+    assert.deepEqual(gone.holds, []);
+    assert.equal(agent.frames.filter(isStop).length, 1);
+    await assertOnRecord(at.server, "install.destroy_asked", "job.cancel_requested", "job.ended");
+  });
+
+  test("waits for a sync of an agent that is away, and says that it has to come back", async (t) => {
+    const at = await syncing(t);
+    await at.install.agent()?.disconnect();
+    await until(
+      () => show(at),
+      ({ agent }) => agent.status === "offline",
+      "offline",
+    );
+
+    await at.server.client.call(destroyInstall, { params: { install: "acme" }, body: {} });
+
+    const { holds } = await show(at);
+    assert.deepEqual(
+      holds.map(({ endsWhen }) => endsWhen),
+      ["the agent connects again and the job ends"],
+    );
+  });
+
+  test("does not wait for a component that was planned and never applied", async (t) => {
+    const at = await world(t);
+    await release(at.server, CRM, SOURCES, { channel: "stable" });
+    at.install.endings.set("plan database", {
+      outcome: { kind: "failed", code: "plugin", message: "no such module" },
+    });
+    await create(at);
+    await settled(at, "held");
+
+    await at.server.client.call(destroyInstall, { params: { install: "acme" }, body: {} });
+
+    await settled(at, "destroyed");
+  });
+
   test("an install whose setup never ran is gone at once", async (t) => {
     const server = await testServer(t);
     await buildAgent(server);
@@ -192,3 +262,17 @@ test("the join secret of a setup is nowhere to be read afterwards", async (t) =>
   ]);
   assert.ok(!kept.includes(secret) && !kept.includes(joinString));
 });
+
+/** A new install whose first sync goes on until a test ends it. */
+async function syncing(t: TestContext): Promise<World> {
+  const at = await world(t);
+  await release(at.server, CRM, SOURCES, { channel: "stable" });
+  at.install.leaveRunning.add("sync");
+  await create(at);
+  await until(
+    () => at.server.client.call(listJobs, { query: { install: "acme", state: "running" } }),
+    ({ items }) => items.some(({ operation }) => operation === "sync"),
+    "the sync runs",
+  );
+  return at;
+}

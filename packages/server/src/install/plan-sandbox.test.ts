@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Instant } from "@exclave/core";
 import type { InstallRow } from "../store/rows.ts";
-import { AT, installRow, jobRow, refNamed } from "../testing/rows.ts";
+import { AT, deployedRow, installRow, jobRow, refNamed } from "../testing/rows.ts";
 import { emptyComponent } from "./empty-component.ts";
 import type { InstallFacts } from "./gather-install.ts";
 import { planSandbox } from "./plan-sandbox.ts";
@@ -36,11 +36,23 @@ test("is ready when it stands, and gone when it is gone", () => {
 });
 
 test("is taken down last, also when its setup only began", () => {
-  const component = emptyComponent("acme", "api", "command");
-  assert.equal(plan({ mode: "destroyed" }, { components: [component] }).kind, "ready");
-  assert.equal(plan({ mode: "destroyed" }, { open: [jobRow()] }).kind, "ready");
+  const planned = emptyComponent("acme", "api", "command");
+  const components = [{ ...planned, attempted: deployedRow() }];
+  assert.equal(plan({ mode: "destroyed" }, { components }).kind, "ready");
+  assert.equal(plan({ mode: "destroyed" }, { components: [planned] }).kind, "teardown");
   assert.equal(plan({ mode: "destroyed" }).kind, "teardown");
   assert.equal(plan({ mode: "destroyed", sandboxState: "attempted" }).kind, "teardown");
+});
+
+test("is not taken down below a job, and says which", () => {
+  const logs = jobRow({ operation: "logs", about: { kind: "request" } });
+
+  const waiting = plan({ mode: "destroyed" }, { open: [logs] });
+  const away = plan({ mode: "destroyed" }, { open: [logs], isAgentOnline: false });
+
+  const because = `logs job ${logs.id} is queued`;
+  assert.deepEqual(waiting, { kind: "wait", hold: { because, endsWhen: "the job ends" } });
+  assert.match(away.kind === "wait" ? away.hold.endsWhen : "", /the agent connects again/);
 });
 
 test("waits for what it needs, and says for what", () => {

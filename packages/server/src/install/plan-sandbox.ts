@@ -2,7 +2,9 @@
 // after everything. In between it is the planner's turn.
 
 import { decideRetry, type Hold, type Instant } from "@exclave/core";
+import type { ComponentRow, JobRow } from "../store/rows.ts";
 import type { InstallFacts } from "./gather-install.ts";
+import { isAskedToStop } from "./plan-stops.ts";
 
 export type SandboxPlan =
   /** The sandbox stands and is wanted: look at the components. */
@@ -28,10 +30,24 @@ export function planSandbox(facts: InstallFacts, now: Instant): SandboxPlan {
     return hindrance(facts, "setup", now) ?? { kind: "setup", because };
   }
   if (sandboxState === "absent") return { kind: "gone" };
-  // What is deployed goes first, by the install's own agent.
-  if (facts.components.length > 0 || open.length > 0) return { kind: "ready" };
+  // What is deployed, or may be, goes first, by the install's own agent.
+  if (facts.components.some(isThere)) return { kind: "ready" };
+  const [job] = open;
+  if (job) return waitForJob(job, facts);
   const because = "every component is gone, and the install is to be destroyed";
   return hindrance(facts, "teardown", now) ?? { kind: "teardown", because };
+}
+
+/** One that was only planned has a row, and nothing of it is anywhere. */
+function isThere({ deployed, attempted }: ComponentRow): boolean {
+  return deployed !== null || attempted !== null;
+}
+
+/** Nothing is taken away below a job that may be at work. */
+function waitForJob({ id, operation, state }: JobRow, { isAgentOnline }: InstallFacts) {
+  const asked = isAskedToStop(state) ? ", and was asked to stop" : "";
+  const back = isAgentOnline ? "" : "the agent connects again and ";
+  return wait(`${operation} job ${id} is ${state.status}${asked}`, `${back}the job ends`);
 }
 
 function hindrance(

@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { JobState } from "@exclave/core";
+import type { InstallRow, JobRow } from "../store/rows.ts";
+import { AT, deployedRow, installRow, jobRow, refNamed } from "../testing/rows.ts";
+import { digestNamed } from "../testing/scripted-vendor.ts";
+import { emptyComponent } from "./empty-component.ts";
+import { planStops } from "./plan-stops.ts";
+
+const api = { ...emptyComponent("acme", "api", "command"), deployed: deployedRow() };
+
+function sync(materials: readonly string[], state?: JobState): JobRow {
+  const about = { kind: "sync", key: digestNamed("key"), materials: materials.map(refNamed) };
+  return jobRow({ about: about as JobRow["about"], ...(state ? { state } : {}) });
+}
+
+function stops(mode: InstallRow["mode"], ...open: readonly JobRow[]) {
+  const facts = { install: installRow({ mode }), components: [api], isSetupOnline: true };
+  const indexes = new Map([["r1", refNamed("index")]]);
+  return planStops({ ...facts, indexes, open, isAgentOnline: true });
+}
+
+test("stops the sync of an install that is to be destroyed, and of no other", () => {
+  const job = sync(["apps/crm/web"]);
+
+  assert.deepEqual(stops("destroyed", job), [job]);
+  assert.deepEqual(stops("present", job), []);
+});
+
+test("leaves a sync that brings what the destroy needs", () => {
+  for (const needed of ["plugin", "index"]) {
+    assert.deepEqual(stops("destroyed", sync(["apps/crm/web", needed])), []);
+  }
+});
+
+test("asks once", () => {
+  const running = (cancelRequested: boolean) =>
+    sync([], { status: "running", since: AT, cancelRequested });
+
+  assert.equal(stops("destroyed", running(false)).length, 1);
+  assert.equal(stops("destroyed", running(true)).length, 0);
+});
+
+test("leaves what may have changed something already", () => {
+  const apply = jobRow({ about: { kind: "apply", deployed: deployedRow() }, component: "api" });
+
+  assert.deepEqual(stops("destroyed", apply, jobRow({ about: { kind: "teardown" } })), []);
+});
