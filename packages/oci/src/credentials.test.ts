@@ -44,6 +44,30 @@ describe("docker's configuration file", () => {
     assert.deepEqual(await find("b"), { kind: "bearer", token: "short" });
   });
 
+  test("has accounts for parts of a registry, of which the nearest counts and no other is given", async (t) => {
+    const auth = (name: string) => ({ auth: base64(`${name}:secret`) });
+    const parts = {
+      "quay.io/team-a": auth("a"),
+      "quay.io/team-a/app": auth("app"),
+      "docker.io/team-a": auth("hub-a"),
+    };
+    const find = await credentials(t, { auths: parts });
+    const findAll = await credentials(t, {
+      auths: { ...parts, "https://quay.io/v2/": auth("all") },
+    });
+    const name = (credential: Awaited<ReturnType<typeof find>>) =>
+      credential?.kind === "basic" ? credential.username : undefined;
+
+    assert.equal(name(await find("quay.io", "team-a/web")), "a");
+    assert.equal(name(await find("quay.io", "team-a")), "a");
+    assert.equal(name(await find("quay.io", "team-a/app/deep")), "app");
+    assert.equal(name(await find("quay.io", "team-ab/web")), undefined);
+    assert.equal(name(await find("quay.io")), undefined);
+    assert.equal(name(await find("registry-1.docker.io", "team-a/web")), "hub-a");
+    assert.equal(name(await findAll("quay.io", "team-b/web")), "all");
+    assert.equal(name(await findAll("quay.io", "team-a/web")), "a");
+  });
+
   test("is not there, and that is fine", async () => {
     const find = createDockerCredentials({ files: ["/nowhere/config.json"] });
 
@@ -74,6 +98,24 @@ describe("helpers", () => {
     await find("other.example.com");
 
     assert.deepEqual(asked, ["ecr-login ecr.example.com", "desktop other.example.com"]);
+  });
+
+  test("know Docker Hub by the address docker keeps it under", async (t) => {
+    const asked: string[] = [];
+    const runHelper = async (name: string, host: string) => {
+      asked.push(`${name} ${host}`);
+      return JSON.stringify({ Username: "me", Secret: "s" });
+    };
+    const stored = await credentials(t, { credsStore: "desktop" }, runHelper);
+    const helped = await credentials(t, { credHelpers: { "docker.io": "hub" } }, runHelper);
+
+    await stored("registry-1.docker.io", "library/alpine");
+    await helped("registry-1.docker.io", "library/alpine");
+
+    assert.deepEqual(asked, [
+      "desktop https://index.docker.io/v1/",
+      "hub https://index.docker.io/v1/",
+    ]);
   });
 
   test("may have nothing, and then the file counts", async (t) => {
@@ -131,7 +173,10 @@ echo "credentials not found in native keychain"; exit 1
 
 test("the first source that knows a registry counts", async () => {
   const none = async () => undefined;
-  const some = async () => ({ kind: "bearer", token: "t" }) as const;
+  const some = async (host: string, repository = "") =>
+    ({ kind: "bearer", token: `${host}/${repository}` }) as const;
 
-  assert.deepEqual(await firstCredentials(none, some)("a"), { kind: "bearer", token: "t" });
+  const found = await firstCredentials(none, some)("a", "b");
+
+  assert.deepEqual(found, { kind: "bearer", token: "a/b" });
 });

@@ -31,31 +31,38 @@ type DockerConfig = z.infer<typeof DockerConfig>;
 
 const HelperAnswer = z.object({ Username: z.string(), Secret: z.string() });
 
+/** What docker calls its own registry wherever it keeps something about it. */
+const DOCKER_HUB_KEY = "https://index.docker.io/v1/";
+
 /** What helpers print instead of a credential when they have none. */
 const NOT_FOUND = /credentials not found/i;
 
 export function createDockerCredentials(options: DockerCredentialsOptions): Credentials {
   const { files, runHelper = runHelperProgram } = options;
-  return async (host) => {
+  return async (host, repository) => {
     for (const file of files) {
       const config = await readConfig(file);
-      const found = config && (await lookUp(config, host));
+      const found = config && (await lookUp(config, host, repository));
       if (found) return found;
     }
     return undefined;
   };
 
-  async function lookUp(config: DockerConfig, host: string): Promise<Credential | undefined> {
-    const helper = entryFor(config.credHelpers, host) ?? config.credsStore;
+  async function lookUp(
+    config: DockerConfig,
+    host: string,
+    repository: string | undefined,
+  ): Promise<Credential | undefined> {
+    const helper = entryFor(config.credHelpers, host, repository) ?? config.credsStore;
     const kept = helper === undefined ? undefined : await askHelper(helper, host);
-    return kept ?? readAuth(entryFor(config.auths, host), host);
+    return kept ?? readAuth(entryFor(config.auths, host, repository), host);
   }
 
   async function askHelper(helper: string, host: string): Promise<Credential | undefined> {
     if (!/^[a-zA-Z0-9._-]+$/.test(helper)) {
       throw new Failure("invalid", `${JSON.stringify(helper)} cannot be the name of a helper`);
     }
-    const text = await runHelper(helper, host);
+    const text = await runHelper(helper, isDockerHub(host) ? DOCKER_HUB_KEY : host);
     if (NOT_FOUND.test(text)) return undefined;
     const answer = HelperAnswer.safeParse(parseJson(text));
     if (!answer.success) {
@@ -80,14 +87,26 @@ async function readConfig(file: string): Promise<DockerConfig | undefined> {
   throw new Failure("invalid", `${file} is not a docker configuration file`);
 }
 
-/** Files name a registry by its host, or by an address of old. */
-function entryFor<T>(entries: Readonly<Record<string, T>>, host: string): T | undefined {
+/** What is kept for the repository's own namespace goes before what is kept for all of the host. */
+function entryFor<T>(
+  entries: Readonly<Record<string, T>>,
+  host: string,
+  repository = "",
+): T | undefined {
   const names = isDockerHub(host) ? ["docker.io", "index.docker.io", host] : [host];
-  const found = Object.entries(entries).find(([key]) => {
-    const name = key.replace(/^https?:\/\//, "").replace(/\/.*$/, "");
-    return names.includes(name);
-  });
-  return found?.[1];
+  const [found] = Object.entries(entries)
+    .map(([key, entry]) => ({ ...placeOf(key), entry }))
+    .filter((place) => names.includes(place.host))
+    .filter(({ namespace }) => namespace === "" || `${repository}/`.startsWith(`${namespace}/`))
+    .sort((a, b) => b.namespace.length - a.namespace.length);
+  return found?.entry;
+}
+
+/** Files name a registry by its host, a part of it by a path below that, or all by an address of old. */
+function placeOf(key: string): { readonly host: string; readonly namespace: string } {
+  const [, scheme, host = "", path = ""] = /^(https?:\/\/)?([^/]*)\/?(.*?)\/?$/.exec(key) ?? [];
+  const isAddress = scheme !== undefined || path === "v1" || path === "v2";
+  return { host, namespace: isAddress ? "" : path };
 }
 
 function isDockerHub(host: string): boolean {
@@ -116,9 +135,9 @@ export function parseBasic(text: string, what: string): Credential & { kind: "ba
 
 /** The first of them that knows the registry. */
 export function firstCredentials(...sources: readonly Credentials[]): Credentials {
-  return async (host) => {
+  return async (host, repository) => {
     for (const source of sources) {
-      const found = await source(host);
+      const found = await source(host, repository);
       if (found) return found;
     }
     return undefined;

@@ -250,11 +250,11 @@ describe("what is kept for one host", () => {
       credentials: async () => ME,
     });
 
-    const challenged = authorizer.challenged(
-      `Bearer realm="http://127.0.0.1:1/token",service="x"`,
-      { repository: "a", action: "pull" },
-      undefined,
-    );
+    const challenged = authorizer.challenged({
+      wanted: `Bearer realm="http://127.0.0.1:1/token",service="x"`,
+      scope: { repository: "a", action: "pull" },
+      sent: undefined,
+    });
 
     await assert.rejects(challenged, failsWith("forbidden"));
   });

@@ -14,8 +14,8 @@ export type Credential =
   /** A token the registry itself takes. */
   | { readonly kind: "bearer"; readonly token: string };
 
-/** Finds what is kept for a registry, such as `registry.example.com:5000`. */
-export type Credentials = (host: string) => Promise<Credential | undefined>;
+/** Finds what is kept for a registry, such as `registry.example.com:5000`, or a repository in it. */
+export type Credentials = (host: string, repository?: string) => Promise<Credential | undefined>;
 
 export interface Scope {
   readonly repository: string;
@@ -27,12 +27,17 @@ export interface Scope {
 export interface RegistryAuthorizer {
   /** The header for a request, as far as it is known before asking. */
   header(scope: Scope | undefined): Promise<string | undefined>;
-  /** Takes in a 401. True if another try may end better. */
-  challenged(
-    challenge: string | undefined,
-    scope: Scope | undefined,
-    signal: AbortSignal | undefined,
-  ): Promise<boolean>;
+  /** Takes in a 401. True if another try may end better, for there is another header to send. */
+  challenged(challenge: Challenge): Promise<boolean>;
+}
+
+export interface Challenge {
+  /** What the registry wants, from its `WWW-Authenticate`. */
+  readonly wanted: string | undefined;
+  readonly scope: Scope | undefined;
+  /** The header of the request that was refused. */
+  readonly sent: string | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface RegistryAuthorizerOptions {
@@ -60,7 +65,7 @@ const SLACK_MS = 10_000;
 export function createRegistryAuthorizer(options: RegistryAuthorizerOptions): RegistryAuthorizer {
   const { base, token, credentials, ca, now = Date.now } = options;
   const tokens = new Map<string, { readonly header: string; readonly until: number }>();
-  let basic: string | undefined;
+  const basics = new Map<string, string>();
 
   return { header, challenged };
 
@@ -68,6 +73,7 @@ export function createRegistryAuthorizer(options: RegistryAuthorizerOptions): Re
     if (token !== undefined) {
       return `Bearer ${typeof token === "string" ? token : await token()}`;
     }
+    const basic = basics.get(scope?.repository ?? "");
     if (basic !== undefined) return basic;
     // Whoever may push may pull, so one token serves both.
     const found = [keyOf(scope), keyOf(scope && { ...scope, action: "push" })]
@@ -76,30 +82,40 @@ export function createRegistryAuthorizer(options: RegistryAuthorizerOptions): Re
     return found?.header;
   }
 
-  async function challenged(
-    challenge: string | undefined,
+  async function challenged({ wanted, scope, sent, signal }: Challenge): Promise<boolean> {
+    const known = await header(scope);
+    // Requests go out side by side: another one may have got what this one lacked.
+    if (known !== undefined && known !== sent) return true;
+    if (token !== undefined || wanted === undefined) return false;
+    const fresh = await renew(wanted, scope, signal);
+    return fresh !== undefined && fresh !== sent;
+  }
+
+  async function renew(
+    wanted: string,
     scope: Scope | undefined,
     signal: AbortSignal | undefined,
-  ): Promise<boolean> {
-    if (token !== undefined || challenge === undefined) return false;
-    const { scheme, parameters } = parseChallenge(challenge);
-    const credential = await credentials?.(base.host);
+  ): Promise<string | undefined> {
+    const { scheme, parameters } = parseChallenge(wanted);
+    const credential = await credentials?.(base.host, scope?.repository);
     if (scheme === "basic") {
-      if (credential?.kind !== "basic" || basic !== undefined) return false;
-      basic = basicHeader(credential);
-      return true;
+      if (credential?.kind !== "basic") return undefined;
+      const fresh = basicHeader(credential);
+      basics.set(scope?.repository ?? "", fresh);
+      return fresh;
     }
-    if (scheme !== "bearer") return false;
-    if (credential?.kind === "bearer") {
-      const isNew = tokens.get(keyOf(scope)) === undefined;
-      tokens.set(keyOf(scope), { header: `Bearer ${credential.token}`, until: Infinity });
-      return isNew;
-    }
+    if (scheme !== "bearer") return undefined;
+    if (credential?.kind === "bearer") return keep(credential.token, scope, Infinity);
     const answer = await fetchToken(parameters, scope, credential, signal);
-    if (answer.token === undefined) return false;
+    if (answer.token === undefined) return undefined;
     const until = now() + Math.max(answer.lifetimeMs - SLACK_MS, SLACK_MS);
-    tokens.set(keyOf(scope), { header: `Bearer ${answer.token}`, until });
-    return true;
+    return keep(answer.token, scope, until);
+  }
+
+  function keep(token: string, scope: Scope | undefined, until: number): string {
+    const kept = { header: `Bearer ${token}`, until };
+    tokens.set(keyOf(scope), kept);
+    return kept.header;
   }
 
   async function fetchToken(

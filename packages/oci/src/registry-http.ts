@@ -58,6 +58,9 @@ export interface RegistryHttp {
 
 export type Download = Omit<RegistryRequest, "method" | "body">;
 
+/** The header that says who asks, if any. */
+type Proof = { readonly authorization?: string };
+
 const REDIRECTS_MAX = 5;
 const PAUSE_MS_MAX = 30_000;
 /** A registry that asks for more patience than this gets none: the caller decides. */
@@ -110,10 +113,11 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
     let url = new URL(request.path, base);
     let isChallenged = false;
     for (let redirects = 0; redirects <= REDIRECTS_MAX; ) {
-      const response = await exchange(url, request);
+      const proof = await authorization(url, request.method);
+      const response = await exchange(url, request, proof);
       const status = response.statusCode ?? 0;
       if (request.accept.includes(status)) return response;
-      if (status === 401 && !isChallenged && (await isLetIn(response, url, request))) {
+      if (status === 401 && !isChallenged && (await isLetIn(response, url, request, proof))) {
         isChallenged = true;
         response.resume();
         // What was poured out is gone; with the new token the caller can begin again.
@@ -131,23 +135,32 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
     throw new Failure("unavailable", `${base.host} redirects in circles`);
   }
 
-  async function isLetIn(response: IncomingMessage, url: URL, request: RegistryRequest) {
+  async function isLetIn(
+    response: IncomingMessage,
+    url: URL,
+    { method, signal }: RegistryRequest,
+    { authorization: sent }: Proof,
+  ): Promise<boolean> {
     if (url.origin !== base.origin) return false;
-    const challenge = response.headers["www-authenticate"];
-    return authorizer.challenged(challenge, scopeOf(request.method, url), request.signal);
+    const wanted = response.headers["www-authenticate"];
+    return authorizer.challenged({ wanted, scope: scopeOf(method, url), sent, signal });
   }
 
   /** The token is for this registry, not for the storage it may send us to. */
-  async function authorization(url: URL, method: string): Promise<Record<string, string>> {
+  async function authorization(url: URL, method: string): Promise<Proof> {
     if (url.origin !== base.origin) return {};
     const header = await authorizer.header(scopeOf(method, url));
     return header === undefined ? {} : { authorization: header };
   }
 
-  async function exchange(url: URL, request: RegistryRequest): Promise<IncomingMessage> {
+  async function exchange(
+    url: URL,
+    request: RegistryRequest,
+    proof: Proof,
+  ): Promise<IncomingMessage> {
     const { method, body, signal } = request;
     const isSecure = url.protocol === "https:";
-    const headers = { ...request.headers, ...(await authorization(url, method)) };
+    const headers: Record<string, string> = { ...request.headers, ...proof };
     if (body instanceof Uint8Array) headers["content-length"] = String(body.length);
     else if (body === undefined && method !== "GET" && method !== "HEAD") {
       headers["content-length"] = "0";
