@@ -1,7 +1,7 @@
 // Images for the process runtime, unpacked from a registry by digest.
 
 import { Digest, Failure } from "@exclave/core";
-import { createRegistryClient, unpackImage } from "@exclave/oci";
+import { createRegistryClient, givenAccess, unpackImage } from "@exclave/oci";
 import type { ImageConfig, ImageRef, ImageSource } from "@exclave/runtime";
 
 /** `baseLayers` is a directory on the same disk as the images: base layers are linked from there. */
@@ -9,10 +9,10 @@ export function createRegistryImages({ baseLayers }: { readonly baseLayers: stri
   return { unpack };
 
   async function unpack(
-    { registryUrl, repository, digest, token }: ImageRef,
+    { registryUrl, repository, digest, token, credential }: ImageRef,
     directory: string,
   ): Promise<ImageConfig> {
-    const store = createRegistryClient({ url: registryUrl, token });
+    const store = createRegistryClient({ url: registryUrl, ...givenAccess({ token, credential }) });
     try {
       const image = Digest.parse(digest);
       const { config } = await unpackImage(store, repository, image, directory, {

@@ -129,9 +129,9 @@ export function createJobs({ runtime, spool, journal, place, now, log }: JobsOpt
     try {
       return await runStatus(name, manifest, signal);
     } catch (reason) {
-      const { message } = asFailure(reason);
+      const { code, message } = asFailure(reason);
       log.warn("a status could not be looked up", { component, reason });
-      return { health: "unknown", because: message };
+      return { health: "unknown", because: message, code };
     } finally {
       await runtime.remove(name).catch((reason: unknown) => {
         log.warn("a status job cannot be removed", { job: name, reason });
@@ -166,7 +166,11 @@ function seenHealth(
   if (!result) return { health: "unknown", because: "the status job left no result" };
   const { ok, failure, health = "unknown", because = "", drift } = result;
   if (!ok) {
-    return { health: "unknown", because: redact(failure?.message ?? "the status job failed") };
+    const failed = {
+      health: "unknown",
+      because: redact(failure?.message ?? "the status job failed"),
+    } as const;
+    return failure ? { ...failed, code: failure.code } : failed;
   }
   const seen = { health, because: redact(because) };
   return drift ? { ...seen, drift: { ...drift, summary: redact(drift.summary) } } : seen;

@@ -35,3 +35,14 @@ test("blobs may come from the same repositories of the others, then from this in
   ]);
   assert.deepEqual(mountCandidates(alone, materials, homes), ["exclave/runner"]);
 });
+
+test("of many others only a few are asked", () => {
+  const many = { repository: "a", mountFrom: Array.from({ length: 50 }, (_, n) => `other-${n}`) };
+
+  const candidates = mountCandidates(many, [{ repository: "apps/crm/api", digest: DIGEST }], []);
+
+  assert.deepEqual(
+    candidates,
+    [0, 1, 2, 3].map((n) => `other-${n}/apps/crm/api`),
+  );
+});

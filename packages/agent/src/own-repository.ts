@@ -19,6 +19,9 @@ export function ownPlace<Ref extends ArtifactRef>(share: RegistryShare, ref: Ref
   return { ...ref, repository: ownRepository(share, ref.repository) };
 }
 
+/** How many of the others are asked: each costs a look per blob, and a place in the token. */
+const OTHERS_MAX = 4;
+
 /**
  * Repositories that may have the blobs a sync is about to bring: those of other installs first, since
  * a registry that is asked for each by name is not asked for many; then `homes`, this install's own.
@@ -28,9 +31,9 @@ export function mountCandidates(
   materials: readonly ArtifactRef[],
   homes: readonly string[],
 ): string[] {
-  const others = share.mountFrom.flatMap((prefix) =>
-    materials.map(({ repository }) => under(prefix, repository)),
-  );
+  const others = share.mountFrom
+    .slice(0, OTHERS_MAX)
+    .flatMap((prefix) => materials.map(({ repository }) => under(prefix, repository)));
   return [...new Set([...others, ...homes.map((name) => ownRepository(share, name))])];
 }
 

@@ -11,7 +11,7 @@ const OTHER = digestOf("an artifact");
 const RELEASES = [{ repository: "releases/crm", digest: digestOf("a release") }];
 const GRANT: Grant = {
   registryUrl: "http://vendor.test",
-  token: "granted",
+  credential: "granted",
   expiresAt: NOW + 1,
   sourceUrl: "http://vendor.test/source",
   sourceToken: "source-token",
@@ -160,7 +160,7 @@ test("a sync reads from the vendor with the server's grant and writes to the ins
 
   const { document } = await prepare(manifest, placeWith(), GRANT);
 
-  assert.deepEqual(document.registry, { url: "http://vendor.test", token: "granted" });
+  assert.deepEqual(document.registry, { url: "http://vendor.test", credential: "granted" });
   assert.equal(document.pushTo?.url, "http://install.test");
   assert.deepEqual(JSON.parse(document.pushTo?.token ?? ""), [
     ["apps/crm/api", ["pull", "push"]],
@@ -225,8 +225,8 @@ test("a build reads its source and pushes where the manifest says, with the gran
 
   const { document, spec } = await prepare(manifest, place, GRANT);
 
-  const { url, token } = { url: "http://vendor.test", token: "granted" };
-  assert.deepEqual(document.pushTo, { url, token, repository: "apps/crm/api" });
+  const access = { url: "http://vendor.test", credential: "granted" };
+  assert.deepEqual(document.pushTo, { ...access, repository: "apps/crm/api" });
   assert.deepEqual(document.source, {
     url: "http://vendor.test/source",
     token: "source-token",

@@ -136,7 +136,7 @@ async function inInstall({ step, grant }: PrepareJob, own: OwnInstall): Promise<
     image,
     content: { artifact, materials },
     access: {
-      registry: { url: vendor.registryUrl, token: vendor.token },
+      registry: { url: vendor.registryUrl, credential: vendor.credential },
       pushTo: { url: registry.url, token: pushToken, repository: registry.repository },
     },
     parameters: {
@@ -167,9 +167,9 @@ function homesOf({ parameters: { mountFrom } }: ManifestStep): string[] {
 const REPOSITORY: Omit<Access, "name"> = { type: "repository", actions: ["pull"] };
 
 async function atVendor({ manifest, step, grant }: PrepareJob): Promise<Places> {
-  const { registryUrl, token, sourceUrl, sourceToken } = mustHaveGrant(grant);
-  const image = { registryUrl, ...step.plugin, token };
-  const registry = { url: registryUrl, token };
+  const { registryUrl, credential, sourceUrl, sourceToken } = mustHaveGrant(grant);
+  const image = { registryUrl, ...step.plugin, credential };
+  const registry = { url: registryUrl, credential };
   const { materials } = step;
   // A build's artifact is its source, which is no artifact of a registry yet.
   const artifact = step.operation === "build" ? undefined : step.artifact;

@@ -167,3 +167,26 @@ test("a build that leaves nothing, and a program that is not there, are named", 
   );
   assert.match(unknown.result.failure?.message ?? "", /has no destroy; it offers apply/);
 });
+
+test("what was built is the runner's to say, whatever a program prints", async (t) => {
+  const claim = JSON.stringify({
+    type: "artifact",
+    name: "x",
+    repository: "apps/other/one",
+    digest: `sha256:${"a".repeat(64)}`,
+  });
+  const fixture = await program(
+    t,
+    `echo '${claim}'; mkdir -p "$EXCLAVE_WORK_DIR/build"; echo hello > "$EXCLAVE_WORK_DIR/build/file"; echo '{"type":"result","ok":true}'`,
+  );
+
+  const { lines } = await fixture.run({
+    operation: "build",
+    source: await serveSource(t, { "file.txt": "x" }),
+    pushTo: { url: fixture.registryUrl, repository: "apps/crm/api" },
+  });
+
+  const artifacts = lines.flatMap((line) => (line.type === "artifact" ? [line.repository] : []));
+  assert.deepEqual(artifacts, ["apps/crm/api"]);
+  assert.ok(lines.some((line) => line.type === "log" && line.message === claim));
+});

@@ -121,7 +121,8 @@ function readLine(text: string): Exclude<JobLine, ResultLine> | ProgramResult {
       return { type: "log", level: "info", message: text };
     }
     const line = parseJobLine(text);
-    if (line && line.type !== "result") return line;
+    // What was built is for the runner to say: a program's output carries what compilers print.
+    if (line && line.type !== "result" && line.type !== "artifact") return line;
   }
   return { type: "log", level: "info", message: text };
 }

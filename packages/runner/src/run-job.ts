@@ -12,7 +12,7 @@ import {
   type RegistryAccess,
   type ResultLine,
 } from "@exclave/core";
-import { type ContentStore, createRegistryClient } from "@exclave/oci";
+import { type ContentStore, createRegistryClient, givenAccess } from "@exclave/oci";
 import { type ArtifactNeed, runOperation } from "@exclave/plugin-sdk";
 import { assemble } from "./assemble.ts";
 import { attachArtifact } from "./assemble-attach.ts";
@@ -242,8 +242,8 @@ function sourceRegistry(document: JobDocument): ContentStore {
   return client(needed(document.registry, "a registry to read from"));
 }
 
-function client({ url, token }: RegistryAccess): ContentStore {
-  return createRegistryClient({ url, ...(token !== undefined && { token }) });
+function client({ url, ...access }: RegistryAccess): ContentStore {
+  return createRegistryClient({ url, ...givenAccess(access) });
 }
 
 function needed<Value>(value: Value | undefined, what: string): Value {

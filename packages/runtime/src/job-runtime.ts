@@ -21,7 +21,9 @@ export interface ImageRef {
   readonly registryUrl: string;
   readonly repository: string;
   readonly digest: string;
-  readonly token?: string;
+  readonly token?: string | undefined;
+  /** Instead of a token: what the registry's token service gives one for. */
+  readonly credential?: string | undefined;
 }
 
 export type JobRun =

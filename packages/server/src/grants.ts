@@ -1,17 +1,22 @@
-// Access to the vendor's registry, for one job and ten minutes. Only the agent that holds the job
-// gets it, it opens what the job's manifest names and nothing else, and each one is on record.
+// Access to the vendor's registry, for one job and as long as it runs. Only the agent that holds the
+// job gets it: a credential that the token service takes for tokens of minutes, each for what the
+// job's manifest names and nothing else, until the job has ended. Every one is on record.
 
 import type { Grant } from "@exclave/api";
-import { isSettled, JobId } from "@exclave/core";
-import { type Access, mintToken } from "@exclave/oci";
+import { type Digest, Failure, isSettled, JobId } from "@exclave/core";
+import { type Access, createTokenVerifier, mintToken } from "@exclave/oci";
 import { audit, type ServerContext } from "./context.ts";
 import { newSecret } from "./identifiers.ts";
 import type { AgentRow, JobRow } from "./store/rows.ts";
 
-export const GRANT_TTL_MS = 10 * 60_000;
+export const TOKEN_TTL_MS = 5 * 60_000;
+const PUBLISH_TTL_MS = 10 * 60_000;
+/** Longer than any job may take. It ends with its job, whatever is left of this. */
+const CREDENTIAL_TTL_MS = 2 * 60 * 60_000;
 export const REGISTRY_ISSUER = "exclave";
 export const REGISTRY_SERVICE = "exclave-registry";
 export const SOURCES_SERVICE = "exclave-sources";
+const TOKEN_SERVICE = "exclave-tokens";
 
 /** The images every job runs lie below this, and only those. */
 const PUBLISHED = /^exclave\/[a-z0-9][a-z0-9._/-]*$/;
@@ -31,48 +36,113 @@ export interface WantedGrant {
 export async function grantFor(
   context: ServerContext,
   agent: AgentRow,
-  { job, attempt, repositories = [] }: WantedGrant,
+  wanted: WantedGrant,
 ): Promise<GrantAnswer> {
-  const row = job === PUBLISH_JOB ? undefined : await context.store.read.jobs.get(job);
+  const { job, attempt, repositories = [] } = wanted;
   const scope =
-    job === PUBLISH_JOB ? publishScope(agent, repositories) : jobScope(agent, row, attempt);
+    job === PUBLISH_JOB
+      ? publishScope(agent, repositories)
+      : jobScope(agent, await context.store.read.jobs.get(job), attempt);
   if ("refused" in scope) {
-    await onRecord(context, agent, "grant.refused", job, { because: scope.refused });
+    await onRecord(context, agent.id, "grant.refused", job, { because: scope.refused });
     return scope;
   }
 
-  const jti = newSecret();
-  const { access, digests, source } = scope;
-  await onRecord(context, agent, "grant.given", job, { jti, access, digests, source });
-  const now = context.now();
-  const minted = {
-    privateKey: context.keys.registry.privateKey,
-    issuer: REGISTRY_ISSUER,
-    subject: agent.id,
-    ttlMs: GRANT_TTL_MS,
-    now,
-    jti,
-  };
-  const url = context.publicUrl();
-  const token = await mintToken({ ...minted, audience: REGISTRY_SERVICE, access, digests });
-  const expiresAt = now + GRANT_TTL_MS;
-  if (source === undefined) return { grant: { registryUrl: url, token, expiresAt } };
+  // Says which job it is for, so that it can be looked up whenever it is used.
+  const jti = `${job}.${attempt}.${newSecret()}`;
+  const { access, reads, source } = scope;
+  const digests = reads && digestsOf(reads);
+  await onRecord(context, agent.id, "grant.given", job, { jti, access, digests, source });
+  const minted = { ...signedBy(context), subject: agent.id, jti };
+  const registryUrl = context.publicUrl();
+  if (job === PUBLISH_JOB) {
+    const ttlMs = PUBLISH_TTL_MS;
+    const token = await mintToken({ ...minted, audience: REGISTRY_SERVICE, access, ttlMs });
+    return { grant: { registryUrl, token, expiresAt: minted.now + ttlMs } };
+  }
+  const ttlMs = CREDENTIAL_TTL_MS;
+  const credential = await mintToken({ ...minted, audience: TOKEN_SERVICE, access: [], ttlMs });
+  const grant = { registryUrl, credential, expiresAt: minted.now + ttlMs };
+  if (source === undefined) return { grant };
   const sourceToken = await mintToken({
     ...minted,
     audience: SOURCES_SERVICE,
     access: [sourceAccess(source)],
+    ttlMs,
   });
-  const sourceUrl = `${url}/v1/agent/sources/${source}`;
-  return { grant: { registryUrl: url, token, expiresAt, sourceUrl, sourceToken } };
+  const sourceUrl = `${registryUrl}/v1/agent/sources/${source}`;
+  return { grant: { ...grant, sourceUrl, sourceToken } };
+}
+
+/** For a job that runs: a token for what is asked for, as far as its manifest names it. */
+export async function tokenForJob(
+  context: ServerContext,
+  credential: string,
+  asked: readonly Access[],
+): Promise<string> {
+  const trust = { publicKeys: [context.keys.registry.publicKey], issuer: REGISTRY_ISSUER };
+  const verifier = createTokenVerifier({ ...trust, audience: TOKEN_SERVICE });
+  const { sub, jti } = await verifier.verify(credential, context.now());
+  const [job = "", attempt] = jti.split(".");
+  const agent = await context.store.read.agents.get(sub);
+  const row = await context.store.read.jobs.get(job);
+  const scope: ReturnType<typeof jobScope> =
+    !agent || agent.revokedAt !== null
+      ? { refused: "the agent is not trusted any more" }
+      : jobScope(agent, row, Number(attempt));
+  if ("refused" in scope) {
+    await onRecord(context, sub, "grant.refused", job, { because: scope.refused });
+    throw new Failure("unauthenticated", scope.refused);
+  }
+  const { access, reads } = narrow(scope, asked);
+  const digests = reads && digestsOf(reads);
+  const given = `${job}.${attempt}.${newSecret()}`;
+  await onRecord(context, sub, "grant.given", job, { jti: given, access, digests });
+  return mintToken({
+    ...signedBy(context),
+    subject: sub,
+    jti: given,
+    audience: REGISTRY_SERVICE,
+    access,
+    digests,
+    ttlMs: TOKEN_TTL_MS,
+  });
+}
+
+function signedBy({ keys, now }: ServerContext) {
+  return { privateKey: keys.registry.privateKey, issuer: REGISTRY_ISSUER, now: now() };
+}
+
+/** What is both asked for and allowed; nothing at all is an answer too, as token services have it. */
+export function narrow(
+  { access, reads }: Scope,
+  asked: readonly Access[],
+): Pick<Scope, "access" | "reads"> {
+  const both = access
+    .map(({ name, actions, ...rest }) => {
+      const wanted = asked.filter((one) => one.name === name).flatMap((one) => one.actions);
+      return { ...rest, name, actions: actions.filter((action) => wanted.includes(action)) };
+    })
+    .filter(({ actions }) => actions.length > 0);
+  const names = new Set(both.map(({ name }) => name));
+  return {
+    access: both,
+    ...(reads && { reads: reads.filter(({ repository }) => names.has(repository)) }),
+  };
+}
+
+function digestsOf(reads: NonNullable<Scope["reads"]>): Digest[] {
+  return [...new Set(reads.map(({ digest }) => digest))];
 }
 
 export function sourceAccess(digest: string): Access {
   return { type: "repository", name: `sources/${digest}`, actions: ["pull"] };
 }
 
-interface Scope {
+export interface Scope {
   readonly access: Access[];
-  readonly digests?: JobRow["reads"][number]["digest"][];
+  /** Of which repositories only these are opened. */
+  readonly reads?: JobRow["reads"];
   readonly source?: string;
 }
 
@@ -111,7 +181,7 @@ export function jobScope(
   return {
     access,
     // Whoever only reads, reads exactly what the manifest names.
-    ...(written.size === 0 ? { digests: [...new Set(job.reads.map(({ digest }) => digest))] } : {}),
+    ...(written.size === 0 ? { reads: job.reads } : {}),
     ...(job.about.kind === "build" ? { source: job.about.source } : {}),
   };
 }
@@ -122,12 +192,10 @@ function repositoryAccess(name: string, actions: Access["actions"]): Access {
 
 function onRecord(
   context: ServerContext,
-  agent: AgentRow,
+  actor: string,
   action: string,
   subject: string,
   details: Record<string, unknown>,
 ): Promise<unknown> {
-  return context.store.transaction((tx) =>
-    audit(tx, context, { actor: agent.id, action, subject, details }),
-  );
+  return context.store.transaction((tx) => audit(tx, context, { actor, action, subject, details }));
 }

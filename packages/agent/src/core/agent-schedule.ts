@@ -73,6 +73,7 @@ function isSame(last: SeenHealth | undefined, seen: SeenHealth): boolean {
     last !== undefined &&
     last.health === seen.health &&
     last.because === seen.because &&
+    last.code === seen.code &&
     last.drift?.found === seen.drift?.found &&
     last.drift?.summary === seen.drift?.summary
   );

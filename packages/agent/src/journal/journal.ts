@@ -2,7 +2,7 @@
 // commit is all or nothing, and on disk when it returns. One reader and writer, so no waiting.
 
 import { AgentEvent } from "@exclave/api";
-import { Health, JobName, Manifest, OutputLine } from "@exclave/core";
+import { FAILURE_CODES, Health, JobName, Manifest, OutputLine } from "@exclave/core";
 import { z } from "zod";
 
 /** One accepted attempt, from its acceptance until the server has its end and its whole log. */
@@ -24,6 +24,8 @@ export const SeenHealth = z.object({
   health: Health,
   because: z.string(),
   drift: z.object({ found: z.boolean(), summary: z.string() }).optional(),
+  /** Why it could not be looked up. */
+  code: z.enum(FAILURE_CODES).optional(),
 });
 export type SeenHealth = z.infer<typeof SeenHealth>;
 

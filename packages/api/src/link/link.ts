@@ -83,6 +83,8 @@ export const AgentEvent = z.discriminatedUnion("type", [
     health: Health,
     because: z.string(),
     drift: z.object({ found: z.boolean(), summary: z.string() }).optional(),
+    /** Why it could not be looked up. */
+    code: z.enum(FAILURE_CODES).optional(),
   }),
   /** The journal was lost or is new: what the agent found around it, and nothing is presumed. */
   z.object({
@@ -166,7 +168,10 @@ export type AgentFrame = z.infer<typeof AgentFrame>;
 export const Grant = z.object({
   /** The vendor's registry as this agent reaches it. */
   registryUrl: z.url(),
-  token: z.string(),
+  /** For a job: what the registry's token service takes for tokens of minutes, until the job ends. */
+  credential: z.string().optional(),
+  /** For images that are published: opens their repositories. */
+  token: z.string().optional(),
   expiresAt: z.int(),
   /** For a build: where the uploaded source is read. */
   sourceUrl: z.url().optional(),

@@ -10,6 +10,8 @@ import { ArtifactRef, Operation } from "../manifest.ts";
 export const RegistryAccess = z.object({
   url: z.url(),
   token: z.string().optional(),
+  /** Instead of a token: what the registry's token service gives some for, while the job runs. */
+  credential: z.string().optional(),
 });
 export type RegistryAccess = z.infer<typeof RegistryAccess>;
 

@@ -128,6 +128,62 @@ test("a destroyed component is gone, and so is the wish to destroy it", () => {
   assert.deepEqual(install?.allowDestroy, ["web"]);
 });
 
+describe("something that was synced and is gone", () => {
+  const runner = refNamed("exclave/runner");
+  const install = installRow({ runner, synced: [runner, refNamed("apps/crm/api")] });
+  const gone = { kind: "failed", code: "not_synced", message: "not there" } as const;
+
+  test("is looked for again after the job that missed it", () => {
+    const facts = componentFacts({ kind: "destroy" });
+
+    const after = apply(ended({ outcome: gone }), { ...facts, install });
+
+    assert.deepEqual(after.install?.synced, [runner]);
+    assert.equal(after.component?.lastFailure?.code, "not_synced");
+    assert.deepEqual(after.wake, { install: "acme" });
+  });
+
+  test("is looked for again after a look-up that missed it", () => {
+    const component = emptyComponent("acme", "api", "command");
+    const seen = { component: "api", health: "unknown", because: "not there", at: 5 } as const;
+
+    const missed = apply({ type: "health", ...seen, code: "not_synced" }, { component, install });
+    const other = apply({ type: "health", ...seen, code: "timeout" }, { component, install });
+
+    assert.deepEqual(missed.install?.synced, [runner]);
+    assert.deepEqual(other.install?.synced, install.synced);
+  });
+
+  test("is looked for again after somebody's request that missed it", () => {
+    const job = jobRow({ component: "api", state: RUNNING, about: { kind: "request" } });
+
+    assert.deepEqual(apply(ended({ outcome: gone }), { job, install }).install?.synced, [runner]);
+  });
+});
+
+describe("the end of a build", () => {
+  const keys = { buildKey: digestNamed("b"), source: digestNamed("s") };
+  const about = { kind: "build", name: "api", ...keys } as const;
+  const job = jobRow({ state: RUNNING, about, writes: ["apps/crm/api"] });
+  const made = { type: "artifact" as const, name: "api", ...refNamed("apps/crm/api") };
+
+  test("is what was pushed where the job may push", () => {
+    const { build } = apply(ended({ artifacts: [made] }), { job });
+
+    assert.deepEqual(build?.artifact, refNamed("apps/crm/api"));
+  });
+
+  test("is nothing that lies elsewhere, whoever names it", () => {
+    const foreign = { type: "artifact" as const, name: "x", ...refNamed("apps/other/one") };
+
+    const { build } = apply(ended({ artifacts: [foreign, made] }), { job });
+    const none = apply(ended({ artifacts: [foreign] }), { job });
+
+    assert.deepEqual(build?.artifact, refNamed("apps/crm/api"));
+    assert.equal(none.build, undefined);
+  });
+});
+
 describe("the end of a sync", () => {
   const materials = [refNamed("exclave/runner"), refNamed("apps/crm/api")];
   const about = { kind: "sync", key: digestNamed("sync"), materials } as const;

@@ -14,7 +14,7 @@ import {
 } from "@exclave/core";
 import { z } from "zod";
 import type { BuildRow, ComponentRow, ImageRow, InstallRow, JobRow } from "../store/rows.ts";
-import { bump, consequences, failureOf, type Settling } from "./job-consequences.ts";
+import { bump, consequences, failureOf, lookAgain, type Settling } from "./job-consequences.ts";
 
 export interface AgentEventFacts {
   readonly event: AgentEvent;
@@ -132,7 +132,7 @@ function applyHealth(
   const { health, because, drift } = event;
   const details = { component: component.name, health, because, ...(drift ? { drift } : {}) };
   return writes({
-    install: bump(install),
+    install: bump(event.code === "not_synced" ? lookAgain(install) : install),
     component: { ...component, health, healthBecause: because, drift: drift ?? null },
     audit: [record(facts, "component.health", install.name, details)],
     wake: { install: install.name },

@@ -42,7 +42,7 @@ export function consequences(
     case "assemble":
       return failure ? {} : keepBuild(facts, job, about.buildKey);
     case "request":
-      return failure ? {} : statusSeen(facts);
+      return failure ? askedInVain(facts, failure) : statusSeen(facts);
     case "setup":
     case "teardown":
       return settleSandbox(facts, job, failure);
@@ -58,7 +58,9 @@ export function consequences(
 }
 
 function keepBuild(facts: EndFacts, job: JobRow, buildKey: Digest): Partial<AgentEventWrites> {
-  const made = facts.event?.type === "job_ended" ? facts.event.artifacts[0] : undefined;
+  const artifacts = facts.event?.type === "job_ended" ? facts.event.artifacts : [];
+  // The last one is the runner's own word; whatever a plugin names before, it is not believed.
+  const made = artifacts.findLast(({ repository }) => job.writes.includes(repository));
   if (!made) return {};
   const artifact = ArtifactRef.parse({ repository: made.repository, digest: made.digest });
   const { sizeBytes } = made;
@@ -121,6 +123,14 @@ function settleSync(
   };
 }
 
+/**
+ * Something that was brought once is gone: the registry was restored, or cleaned by somebody. All of
+ * it is looked for again by the next sync, which moves only what is missing.
+ */
+export function lookAgain(install: InstallRow): InstallRow {
+  return { ...install, synced: install.runner ? [install.runner] : [] };
+}
+
 /** What was brought, how much of it had to be moved, and how long that took. */
 function syncedArtifact(artifact: ArtifactLine): Omit<ArtifactLine, "type"> {
   const { name, repository, digest, sizeBytes, copiedBytes, durationMs } = artifact;
@@ -139,7 +149,7 @@ function settleComponent(
   const { install, now } = facts;
   if (!install || job.component === null) return {};
   const component = facts.component ?? newComponent(install.name, job);
-  const changed = { install: bump(install) };
+  const changed = { install: bump(failure?.code === "not_synced" ? lookAgain(install) : install) };
   if (failure) {
     const lastFailure = nextComponentFailure(component.lastFailure, job, failure, now);
     // A plan that could not be applied is spent: the world has moved, or it is only half done.
@@ -184,6 +194,10 @@ function appliedComponent(
     healthBecause: "applied, and not looked at yet",
     drift: null,
   };
+}
+
+function askedInVain({ install }: EndFacts, { code }: Failed): Partial<AgentEventWrites> {
+  return install && code === "not_synced" ? { install: bump(lookAgain(install)) } : {};
 }
 
 function statusSeen({ event, component, install }: EndFacts): Partial<AgentEventWrites> {

@@ -294,7 +294,7 @@ describe("grants", () => {
     });
     assert.equal(await source.text(), "source");
     const wrong = await fetch(grant?.sourceUrl ?? "", {
-      headers: { authorization: `Bearer ${grant?.token}` },
+      headers: { authorization: `Bearer ${grant?.credential}` },
     });
     assert.equal(wrong.status, 401);
     await assertOnRecord(server, "grant.refused", "grant.refused", "grant.refused", "grant.given");

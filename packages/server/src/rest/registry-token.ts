@@ -1,48 +1,84 @@
-// The token service of the vendor's registry, for people: whoever may operate may also look. What
-// pushes is a build job, with the token of its grant.
+// The token service of the vendor's registry, as Docker's token authentication has it. People send
+// an API token as a password: whoever may operate may also look. Jobs send the credential of their
+// grant, and get what they may read and write, for minutes at a time, as long as they run.
 
 import { Failure } from "@exclave/core";
-import { type Access, mintToken } from "@exclave/oci";
+import { type Access, Action, mintToken } from "@exclave/oci";
 import type { FastifyInstance } from "fastify";
+import { z } from "zod";
 import { audit, type ServerContext } from "../context.ts";
-import { REGISTRY_ISSUER, REGISTRY_SERVICE } from "../grants.ts";
+import { REGISTRY_ISSUER, REGISTRY_SERVICE, TOKEN_TTL_MS, tokenForJob } from "../grants.ts";
 import { newSecret } from "../identifiers.ts";
 import { authorize, tokenOf } from "./authenticate.ts";
 
-const TTL_MS = 5 * 60_000;
+const PATH = "/v1/registry/token";
+
+/** OAuth2's form, in which registry clients send what is not a password. */
+const RefreshForm = z.object({
+  grant_type: z.literal("refresh_token"),
+  refresh_token: z.string(),
+  scope: z.string().default(""),
+});
 
 export function addRegistryTokenRoute(app: FastifyInstance, context: () => ServerContext): void {
-  app.get("/v1/registry/token", async (request) => {
-    const { keys, now, store } = context();
-    const secret = basicPassword(request.headers.authorization);
-    const token = secret === undefined ? undefined : await tokenOf(context(), secret);
-    if (!token) throw new Failure("unauthenticated", "send an API token as the password");
-    const caller = { name: `token:${token.name}`, role: token.role };
-    authorize(caller, "operator");
-
+  app.get(PATH, async (request) => {
     const { scope = [] } = request.query as { scope?: string | string[] };
-    const access = [scope].flat().flatMap(pullOnly);
-    const jti = newSecret();
-    await store.transaction((tx) =>
-      audit(tx, context(), {
-        actor: caller.name,
-        action: "grant.given",
-        subject: "registry",
-        details: { jti, access },
-      }),
-    );
-    const minted = await mintToken({
-      privateKey: keys.registry.privateKey,
-      issuer: REGISTRY_ISSUER,
-      audience: REGISTRY_SERVICE,
-      subject: caller.name,
-      access,
-      ttlMs: TTL_MS,
-      now: now(),
-      jti,
-    });
-    const issuedAt = new Date(now()).toISOString();
-    return { token: minted, access_token: minted, expires_in: TTL_MS / 1_000, issued_at: issuedAt };
+    const secret = basicPassword(request.headers.authorization);
+    return answer(context(), await tokenForPerson(context(), secret, readScopes([scope].flat())));
+  });
+
+  app.addContentTypeParser(
+    "application/x-www-form-urlencoded",
+    { parseAs: "string" },
+    (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
+  );
+  app.post(PATH, async (request) => {
+    const form = RefreshForm.safeParse(request.body);
+    if (!form.success) {
+      throw new Failure("invalid", "send grant_type=refresh_token with the credential of a job");
+    }
+    const { refresh_token: credential, scope } = form.data;
+    const asked = readScopes(scope.split(" "));
+    return answer(context(), await tokenForJob(context(), credential, asked));
+  });
+}
+
+function answer({ now }: ServerContext, token: string) {
+  const issuedAt = new Date(now()).toISOString();
+  return { token, access_token: token, expires_in: TOKEN_TTL_MS / 1_000, issued_at: issuedAt };
+}
+
+async function tokenForPerson(
+  context: ServerContext,
+  secret: string | undefined,
+  asked: readonly Access[],
+): Promise<string> {
+  const { keys, now, store } = context;
+  const token = secret === undefined ? undefined : await tokenOf(context, secret);
+  if (!token) throw new Failure("unauthenticated", "send an API token as the password");
+  const caller = { name: `token:${token.name}`, role: token.role };
+  authorize(caller, "operator");
+
+  // Whatever was asked for, pulling is what is given.
+  const access = asked.map(({ type, name }): Access => ({ type, name, actions: ["pull"] }));
+  const jti = newSecret();
+  await store.transaction((tx) =>
+    audit(tx, context, {
+      actor: caller.name,
+      action: "grant.given",
+      subject: "registry",
+      details: { jti, access },
+    }),
+  );
+  return mintToken({
+    privateKey: keys.registry.privateKey,
+    issuer: REGISTRY_ISSUER,
+    audience: REGISTRY_SERVICE,
+    subject: caller.name,
+    access,
+    ttlMs: TOKEN_TTL_MS,
+    now: now(),
+    jti,
   });
 }
 
@@ -53,8 +89,12 @@ function basicPassword(authorization: string | undefined): string | undefined {
   return text.slice(text.indexOf(":") + 1);
 }
 
-/** `repository:name:actions`; whatever was asked for, pulling is what is given. */
-function pullOnly(scope: string): Access[] {
-  const name = /^repository:([^:*]+):/.exec(scope)?.[1];
-  return name === undefined ? [] : [{ type: "repository", name, actions: ["pull"] }];
+/** `repository:name:action,action`, one for each repository. */
+function readScopes(scopes: readonly string[]): Access[] {
+  return scopes.flatMap((scope): Access[] => {
+    const [, name, actions = ""] = /^repository:([^:*]+):(.*)$/.exec(scope) ?? [];
+    if (name === undefined) return [];
+    const known = actions.split(",").map((action) => Action.safeParse(action));
+    return [{ type: "repository", name, actions: known.flatMap(({ data }) => data ?? []) }];
+  });
 }

@@ -4,7 +4,7 @@
 import { createServer, type Server } from "node:http";
 import { CALLS, type Call, openApiDocument } from "@exclave/api";
 import { Failure } from "@exclave/core";
-import type { Registry } from "@exclave/oci";
+import { REGISTRY_HTTP, REGISTRY_IDLE_MS_MAX, type Registry } from "@exclave/oci";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { z } from "zod";
 import type { ServerContext } from "../context.ts";
@@ -48,7 +48,7 @@ export function createRestServer(
     logger: false,
     forceCloseConnections: true,
     serverFactory: (handle) => {
-      server = createServer((request, response) => {
+      server = createServer(REGISTRY_HTTP, (request, response) => {
         const isRegistry = /^\/v2(\/|\?|$)/.test(request.url ?? "");
         if (!isRegistry) return handle(request, response);
         registry.handle(request, response).catch((reason: unknown) => {
@@ -56,6 +56,7 @@ export function createRestServer(
           response.destroy();
         });
       });
+      server.setTimeout(REGISTRY_IDLE_MS_MAX);
       return server;
     },
   });

@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { describe, type TestContext, test } from "node:test";
+import { JobId } from "@exclave/core";
+import { createRegistryClient, digestOf, givenAccess } from "@exclave/oci";
+import { narrow } from "../grants.ts";
+import { refNamed } from "../testing/rows.ts";
+import { connectAgent, joinVendorAgent } from "../testing/scripted-agent.ts";
+import { buildAgent, release } from "../testing/scripted-vendor.ts";
+import { assertOnRecord, type TestServer, testServer, until } from "../testing/test-server.ts";
+
+const ONE = "app: crm\ncomponents:\n  - { name: api, type: command, source: ./api }\n";
+
+/** A build job that runs, and what its agent was given for it. */
+async function runningBuild(t: TestContext) {
+  const server = await testServer(t);
+  const agent = await buildAgent(server, async () => undefined);
+  void release(server, ONE, { api: "source" }).catch(() => undefined);
+  await until(
+    async () => agent.offered.length,
+    (count) => count === 1,
+    "the offer",
+  );
+  const job = JobId.parse(agent.offered[0]?.id);
+  const { grant } = await agent.grant(job);
+  assert.ok(grant?.credential);
+  return { server, agent, job, url: grant.registryUrl, credential: grant.credential };
+}
+
+async function ask({ url }: TestServer, form: Record<string, string>) {
+  return fetch(`${url}/v1/registry/token`, { method: "POST", body: new URLSearchParams(form) });
+}
+
+function claimsOf(token: string): {
+  access: unknown;
+  digests?: string[];
+  exp: number;
+  iat: number;
+} {
+  return JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString("utf8"));
+}
+
+describe("a job's credential", () => {
+  test("is taken for tokens of minutes, each for what is asked and allowed", async (t) => {
+    const { server, credential } = await runningBuild(t);
+    const form = { grant_type: "refresh_token", refresh_token: credential };
+
+    const mine = await ask(server, { ...form, scope: "repository:apps/crm/api:pull,push,delete" });
+    const foreign = await ask(server, { ...form, scope: "repository:apps/other/api:pull" });
+
+    const { access_token: token, expires_in: seconds } = (await mine.json()) as {
+      access_token: string;
+      expires_in: number;
+    };
+    const { access, exp, iat } = claimsOf(token);
+    assert.deepEqual(access, [
+      { type: "repository", name: "apps/crm/api", actions: ["pull", "push"] },
+    ]);
+    assert.deepEqual([seconds, exp - iat], [300, 300]);
+    const { token: nothing } = (await foreign.json()) as { token: string };
+    assert.deepEqual(claimsOf(nothing).access, []);
+    await assertOnRecord(server, "grant.given", "grant.given", "grant.given");
+  });
+
+  test("opens the registry for the client of a job, and is no token itself", async (t) => {
+    const { server, url, credential } = await runningBuild(t);
+    const client = createRegistryClient({ url, ...givenAccess({ credential }) });
+    t.after(() => client.close());
+    const bytes = Buffer.from("layer");
+    const digest = digestOf(bytes);
+
+    await client.writeBlob("apps/crm/api", { digest, size: bytes.length }, async function* () {
+      yield bytes;
+    });
+
+    assert.equal(await client.headBlob("apps/crm/api", digest), bytes.length);
+    await assert.rejects(client.headBlob("apps/other/api", digest), /401/);
+    const direct = await fetch(`${server.url}/v2/`, {
+      headers: { authorization: `Bearer ${credential}` },
+    });
+    assert.equal(direct.status, 401);
+  });
+
+  test("is worth nothing once the job has ended, or when it was altered", async (t) => {
+    const { server, agent, job, credential } = await runningBuild(t);
+    const form = { grant_type: "refresh_token", scope: "repository:apps/crm/api:pull" };
+    const other = await connectAgent(await joinVendorAgent(server, "setup"));
+
+    const altered = await ask(server, { ...form, refresh_token: `${credential.slice(0, -4)}AAAA` });
+    await agent.say({
+      type: "job_ended",
+      at: 1,
+      job,
+      attempt: 1,
+      outcome: { kind: "failed", code: "tool", message: "exit 1" },
+      outputs: [],
+      artifacts: [],
+      logBytes: 0,
+      logSha256: createHash("sha256").digest("hex"),
+    });
+    const late = await ask(server, { ...form, refresh_token: credential });
+
+    assert.equal(altered.status, 401);
+    assert.equal(late.status, 401);
+    assert.match(await late.text(), /the job has ended/);
+    assert.match((await other.grant(job)).refused ?? "", /not a job of this agent/);
+  });
+
+  test("another form than a refresh is refused with what to send", async (t) => {
+    const server = await testServer(t);
+
+    const response = await ask(server, { grant_type: "password", username: "me" });
+
+    assert.equal(response.status, 400);
+    assert.match(await response.text(), /grant_type=refresh_token/);
+  });
+});
+
+test("a narrowed scope lists the digests of the repositories that were asked for", () => {
+  const reads = ["apps/crm/api", "apps/crm/web"].map(refNamed);
+  const access = reads.map(({ repository: name }) => ({
+    type: "repository" as const,
+    name,
+    actions: ["pull" as const],
+  }));
+  const asked = [{ type: "repository" as const, name: "apps/crm/web", actions: ["pull" as const] }];
+
+  assert.deepEqual(narrow({ access, reads }, asked), { access: [access[1]], reads: [reads[1]] });
+});
+
+test("a header as long as a large sync's token is read", async (t) => {
+  const { url } = await testServer(t);
+
+  const response = await fetch(`${url}/healthz`, { headers: { "x-long": "x".repeat(200_000) } });
+
+  assert.equal(response.status, 200);
+});
