@@ -86,14 +86,22 @@ export async function collect(
   source: AsyncIterable<Uint8Array>,
   bytesMax = 16 * 1024 * 1024,
 ): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
+  // Copied, not kept: a piece of one byte may hold on to all that its socket read at once.
+  let held = Buffer.alloc(0);
   let size = 0;
   for await (const chunk of source) {
+    if (size + chunk.length > bytesMax) {
+      throw new Failure("too_large", `more than ${bytesMax} bytes arrived`);
+    }
+    if (size + chunk.length > held.length) {
+      const grown = Buffer.alloc(Math.max(size + chunk.length, 2 * size));
+      held.copy(grown, 0, 0, size);
+      held = grown;
+    }
+    held.set(chunk, size);
     size += chunk.length;
-    if (size > bytesMax) throw new Failure("too_large", `more than ${bytesMax} bytes arrived`);
-    chunks.push(chunk);
   }
-  return Buffer.concat(chunks);
+  return held.subarray(0, size);
 }
 
 export async function* bytesOf(bytes: Uint8Array): AsyncIterable<Uint8Array> {
