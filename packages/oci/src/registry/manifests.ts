@@ -4,7 +4,13 @@ import { createHash } from "node:crypto";
 import type { Digest } from "@exclave/core";
 import { Failure } from "@exclave/core";
 import { isDigest, isMissing } from "../content-store.ts";
-import { type Descriptor, MEDIA_TYPES, manifestTypeOf, parseManifest, Tag } from "../descriptor.ts";
+import {
+  acceptManifest,
+  type Descriptor,
+  MEDIA_TYPES,
+  manifestTypeOf,
+  Tag,
+} from "../descriptor.ts";
 import { collect, splitDigest } from "../digest.ts";
 import { unsupported } from "./blobs.ts";
 import { answer, answerJson, bodyOf, type Exchange } from "./exchange.ts";
@@ -162,7 +168,7 @@ async function receive({ request }: Exchange): Promise<Uint8Array> {
 function readType(bytes: Uint8Array, contentType: string | undefined): string {
   try {
     const mediaType = contentType?.split(";")[0]?.trim() || manifestTypeOf(bytes);
-    parseManifest(bytes, mediaType);
+    acceptManifest(bytes, mediaType);
     return mediaType;
   } catch (cause) {
     if (!(cause instanceof Failure)) throw cause;

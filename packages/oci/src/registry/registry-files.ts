@@ -25,6 +25,7 @@ import {
   type StoredManifest,
 } from "../content-store.ts";
 import {
+  acceptManifest,
   blobsOf,
   Descriptor,
   type ParsedManifest,
@@ -137,7 +138,7 @@ export function createRegistryFiles(directory: string): RegistryFiles {
 
     async putManifest(repository, manifest, tags, { mayLackBlobs = false } = {}) {
       const { bytes, mediaType, digest } = manifest;
-      const parsed = parseManifest(bytes, mediaType);
+      const parsed = acceptManifest(bytes, mediaType);
       if (!mayLackBlobs) await checkBlobs(repository, parsed);
       await blobs.write({ digest, size: bytes.length }, () => bytesOf(bytes));
       const link = manifestLink(repository, digest);
@@ -220,7 +221,7 @@ export function createRegistryFiles(directory: string): RegistryFiles {
   return files;
 
   async function checkBlobs(repository: string, parsed: ParsedManifest): Promise<void> {
-    for (const { digest } of blobsOf(parsed)) {
+    for (const digest of new Set(blobsOf(parsed).map((blob) => blob.digest))) {
       if ((await files.headBlob(repository, digest)) !== undefined) continue;
       throw missing(`blob ${digest}, which the manifest needs,`, repository);
     }

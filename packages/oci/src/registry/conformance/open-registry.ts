@@ -18,7 +18,7 @@ export interface OpenRegistry {
   readonly push: (repository: string, bytes: Uint8Array | string) => Promise<Digest>;
   /** An upload's location. */
   readonly begin: (repository: string, query?: string) => Promise<string>;
-  /** A manifest with an empty configuration, which is pushed first. */
+  /** An index if it has `manifests`, else a manifest with an empty configuration, pushed first. */
   readonly putManifest: (
     repository: string,
     reference: string,
@@ -63,8 +63,10 @@ export async function openRegistry(
 
   async function putManifest(repository: string, reference: string, fields: object = {}) {
     await push(repository, "{}");
-    const body = JSON.stringify({ schemaVersion: 2, config: EMPTY, layers: [], ...fields });
-    const mediaType = "manifests" in fields ? MEDIA_TYPES.index : MEDIA_TYPES.manifest;
+    const isIndex = "manifests" in fields;
+    const own = isIndex ? {} : { config: EMPTY, layers: [] };
+    const body = JSON.stringify({ schemaVersion: 2, ...own, ...fields });
+    const mediaType = isIndex ? MEDIA_TYPES.index : MEDIA_TYPES.manifest;
     const headers = { "content-type": mediaType };
     const path = `/v2/${repository}/manifests/${reference}`;
     const response = await send("PUT", path, { headers, body });

@@ -158,4 +158,21 @@ describe("pushing a manifest", () => {
     assert.equal(await errorCode(await put(registry, digestOf("other"), body)), "DIGEST_INVALID");
     assert.equal((await registry.send("GET", "/v2/a/manifests/t")).status, 404);
   });
+
+  test("that could be taken for something else than it is said to be is refused", async (t) => {
+    const registry = await openRegistry(t);
+    await registry.push("a", "{}");
+    const image = { schemaVersion: 2, config: EMPTY, layers: [] };
+    const both = JSON.stringify({ ...image, manifests: [] });
+    const other = JSON.stringify({ ...image, mediaType: MEDIA_TYPES.dockerManifest });
+
+    const answers = [
+      await put(registry, "t", both),
+      await put(registry, "t", both, MEDIA_TYPES.index),
+      await put(registry, "t", other),
+    ];
+
+    for (const answer of answers) assert.equal(await errorCode(answer), "MANIFEST_INVALID");
+    assert.equal((await put(registry, "t", other, MEDIA_TYPES.dockerManifest)).status, 201);
+  });
 });
