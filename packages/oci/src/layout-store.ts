@@ -31,7 +31,14 @@ const REF_NAME = "org.opencontainers.image.ref.name";
 const REPOSITORY = "dev.exclave.repository";
 const MANIFEST_BYTES_MAX = 4 * 1024 * 1024;
 
-export function createLayoutStore({ directory }: { readonly directory: string }): ContentStore {
+export interface LayoutStoreOptions {
+  readonly directory: string;
+  /** A tag is the whole name of an entry, as other tools have it; the repository is only noted. */
+  readonly hasBareNames?: boolean;
+}
+
+export function createLayoutStore(options: LayoutStoreOptions): ContentStore {
+  const { directory, hasBareNames = false } = options;
   const files = createBlobFiles(directory);
   const indexFile = join(directory, "index.json");
   let lastChange: Promise<unknown> = Promise.resolve();
@@ -71,11 +78,15 @@ export function createLayoutStore({ directory }: { readonly directory: string })
       await checkManifestBlobs(store, repository, bytes, mediaType);
       await files.write({ digest, size: bytes.length }, () => bytesOf(bytes));
 
-      const name = tag === undefined ? {} : { [REF_NAME]: `${repository}:${tag}` };
-      const annotations = { ...name, [REPOSITORY]: repository };
+      const name = tag === undefined ? undefined : nameOf(repository, tag);
+      const annotations = { ...(name && { [REF_NAME]: name }), [REPOSITORY]: repository };
       const children = new Set(childrenOf(parseManifest(bytes, mediaType)).map((c) => c.digest));
       await changeIndex((entries) => [
-        ...entries.filter((entry) => !isReplaced(entry, repository, tag, digest, children)),
+        ...entries.filter(
+          (entry) =>
+            (name === undefined || entry.annotations?.[REF_NAME] !== name) &&
+            !isReplaced(entry, repository, tag, digest, children),
+        ),
         { mediaType, digest, size: bytes.length, annotations },
       ]);
       return digest;
@@ -107,10 +118,12 @@ export function createLayoutStore({ directory }: { readonly directory: string })
   };
   return store;
 
+  function nameOf(repository: string, tag: string): string {
+    return hasBareNames ? tag : `${repository}:${tag}`;
+  }
+
   async function find(repository: string, reference: string): Promise<Descriptor | undefined> {
-    if (!isDigest(reference)) {
-      return (await entries()).find((entry) => tagOf(entry, repository) === reference);
-    }
+    if (!isDigest(reference)) return findTagged(repository, reference);
     const listed = (await entries()).find((entry) => entry.digest === reference);
     if (listed) return listed;
     // A child of an index is not listed by name: it is a file like any other.
@@ -122,6 +135,15 @@ export function createLayoutStore({ directory }: { readonly directory: string })
     } catch {
       return undefined;
     }
+  }
+
+  async function findTagged(repository: string, tag: string): Promise<Descriptor | undefined> {
+    const all = await entries();
+    if (!hasBareNames) return all.find((entry) => tagOf(entry, repository) === tag);
+    // One under another name, or of nobody's repository, is not yet what is to be written here.
+    const isOurs = ({ annotations }: Descriptor) =>
+      annotations?.[REF_NAME] === tag && annotations[REPOSITORY] === repository;
+    return all.find(isOurs);
   }
 
   async function manifestBytes(digest: Digest): Promise<Uint8Array> {
@@ -158,11 +180,13 @@ async function after(earlier: Promise<unknown>, work: () => Promise<void>): Prom
   await work();
 }
 
+/** Names are `<repository>:<tag>`, or a tag alone: of the repository noted beside it, if there is one. */
 function tagOf(entry: Descriptor, repository: string): string | undefined {
   const name = entry.annotations?.[REF_NAME];
   if (name === undefined) return undefined;
-  if (entry.annotations?.[REPOSITORY] === undefined && !name.includes(":")) return name;
-  return name.startsWith(`${repository}:`) ? name.slice(repository.length + 1) : undefined;
+  if (name.startsWith(`${repository}:`)) return name.slice(repository.length + 1);
+  const noted = entry.annotations?.[REPOSITORY] ?? repository;
+  return noted === repository && !name.includes(":") ? name : undefined;
 }
 
 /** An entry goes when its tag moves, when it is written again, or when an index now leads to it. */

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { type Digest, Failure } from "@exclave/core";
 import type { ContentStore } from "./content-store.ts";
 import { readLayoutArchive, writeLayoutArchive } from "./layout-archive.ts";
-import { findInLayout, listLayout, placeInLayout } from "./layout-names.ts";
+import { findInLayout, isBareName, listLayout, placeInLayout } from "./layout-names.ts";
 import { createLayoutStore } from "./layout-store.ts";
 import { type LayoutReference, originOf, parseReference, type Reference } from "./reference.ts";
 import type { Credentials } from "./registry-auth.ts";
@@ -96,8 +96,9 @@ export async function openTarget(parsed: Reference, access: Access): Promise<Ope
     };
   }
   const layout = await openLayout(parsed, access, "write");
+  const hasBareNames = isBareName(parsed.name);
   return {
-    store: createLayoutStore({ directory: layout.directory }),
+    store: createLayoutStore({ directory: layout.directory, hasBareNames }),
     origin: undefined,
     digest,
     place: (cameFrom) => placeInLayout(parsed, cameFrom),

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { promisify } from "node:util";
 import { createLayoutStore } from "./layout-store.ts";
+import { copy, inspect } from "./oci-commands.ts";
 import { packImage } from "./pack.ts";
 import type { RegistryAuth } from "./registry/authorize.ts";
 import { serveRegistry } from "./registry/serve-registry.ts";
@@ -78,6 +79,26 @@ describe("skopeo", { skip }, () => {
 
     const store = createLayoutStore({ directory: theirs });
     assert.equal((await store.readManifest("any/name", "latest")).digest, digest);
+  });
+
+  test("finds what a copy wrote under the name a person gave, also in a layout of its own", async (t) => {
+    const { directory, registry, host } = await world(t);
+    const client = createRegistryClient({ url: registry.url });
+    t.after(() => client.close());
+    const image = { store: client, repository: "src/app" };
+    const layers = [{ directory: join(directory, "files") }];
+    const first = await packImage({ ...image, layers, tag: "v1" });
+    const second = await packImage({ ...image, layers, config: { user: "1" }, tag: "v2" });
+    const access = { plainHttp: false, signal: AbortSignal.timeout(60_000) };
+    const layout = `oci:${join(directory, "layout")}:v1`;
+    const digestOf = async () => JSON.parse(await skopeo("inspect", layout)).Digest;
+
+    await skopeo("copy", "--src-tls-verify=false", `docker://${host}/src/app:v1`, layout);
+    assert.equal(await digestOf(), first.digest);
+    await copy(`${host}/src/app:v2`, layout, access, { referrers: true });
+
+    assert.equal(await digestOf(), second.digest);
+    assert.equal((await inspect(layout, access)).repository, "src/app");
   });
 
   test("gets in with a token of ours, and not with one for something else", async (t) => {
