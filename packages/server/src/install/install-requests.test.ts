@@ -157,9 +157,19 @@ describe("the end of an install", () => {
     await assert.rejects(at.install.reconnect(), /revoked/);
     await assertOnRecord(at.server, "install.destroy_asked", "install.sealed", "agent.revoked");
 
+    await assert.rejects(
+      create(at),
+      /there is an install acme already; it is destroyed, and `exclave install forget acme` frees its name/,
+    );
     const { note } = await at.server.client.call(forgetInstall, { params });
     assert.match(note, /record stays/);
     assert.deepEqual((await at.server.client.call(listInstalls)).items, []);
+  });
+
+  test("its name stays taken while it is there, and nothing is said about forgetting it", async (t) => {
+    const at = await deployedWorld(t);
+
+    await assert.rejects(create(at), { message: "there is an install acme already" });
   });
 
   test("asks a sync to stop that nobody needs any more, and says that it waits for it", async (t) => {

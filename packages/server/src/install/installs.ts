@@ -25,9 +25,8 @@ export async function createInstall(
   const { name, app, channel, sandbox, inputs } = body;
   const install = await context.store.transaction(async (tx) => {
     if (RESERVED.has(name)) throw new Failure("invalid", `an install cannot be called ${name}`);
-    if (await tx.installs.get(name)) {
-      throw new Failure("conflict", `there is an install ${name} already`);
-    }
+    const taken = await tx.installs.get(name);
+    if (taken) throw new Failure("conflict", takenText(taken));
     await checkKnown(tx, app, sandbox);
     const pointed = await tx.channels.of(app, channel);
     const release = pointed?.release ? await tx.releases.get(pointed.release) : undefined;
@@ -66,6 +65,12 @@ export async function createInstall(
   });
   context.wake.install(name);
   return install;
+}
+
+function takenText({ name, sandboxState }: InstallRow): string {
+  const taken = `there is an install ${name} already`;
+  if (sandboxState !== "destroyed") return taken;
+  return `${taken}; it is destroyed, and \`exclave install forget ${name}\` frees its name`;
 }
 
 /** Audiences that are not installs. */
