@@ -1,7 +1,7 @@
 // The whole line, with real processes: source → release → install → update → removal → destroy.
 
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { AuditView, InstallView, JobView } from "@exclave/api";
@@ -175,6 +175,22 @@ test("from a vendor's source to a deployed, updated, watched and destroyed insta
         `${image} runs and is not in the registry`,
       );
   });
+
+  await t.test(
+    "what is lost from the install's registry is noticed and brought again",
+    async () => {
+      const place = join(world.home, "installs/acme/registry/content/repositories/apps/shop/api");
+      rmSync(place, { recursive: true });
+
+      const lost = await world.attempt("exec", "acme", "api", "--", "true");
+
+      assert.notEqual(lost.code, 0);
+      assert.match(lost.stderr, /is not in the registry of acme/);
+      await until("a sync has brought it", () => existsSync(join(place, "+manifests")));
+      await world.exclave("exec", "acme", "api", "--", "true");
+      await untilHealthy(world, "acme");
+    },
+  );
 
   await t.test("wrong input gives a sentence that helps and a non-zero exit", async () => {
     const cases: readonly (readonly [readonly string[], RegExp])[] = [
