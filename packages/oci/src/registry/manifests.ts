@@ -107,16 +107,14 @@ export async function handleReferrers(exchange: Exchange, repository: string, di
   if (request.method !== "GET") throw unsupported();
   const artifactType = query.get("artifactType") || undefined;
   const last = query.get("last") ?? "";
-  const all = await files.referrers(repository, digest, { artifactType });
-  const rest = all.filter((entry) => entry.digest > last);
-  const manifests = pageOf(rest, readLimit(query) ?? rest.length);
+  const rest = files.listReferrers(repository, digest, { artifactType, last });
+  const { manifests, hasMore } = await pageOf(rest, readLimit(query));
   const end = manifests.at(-1)?.digest;
   const next = new URLSearchParams({
     ...(artifactType === undefined ? {} : { artifactType }),
     ...(query.get("n") === null ? {} : { n: String(readLimit(query)) }),
     last: end ?? "",
   });
-  const hasMore = end !== undefined && manifests.length < rest.length;
   answerJson(
     response,
     { schemaVersion: 2, mediaType: MEDIA_TYPES.index, manifests },
@@ -131,15 +129,17 @@ export async function handleReferrers(exchange: Exchange, repository: string, di
 }
 
 /** As many as were asked for, and no more than a client takes for an index. */
-function pageOf(entries: readonly Descriptor[], limit: number): Descriptor[] {
-  const page: Descriptor[] = [];
+async function pageOf(entries: AsyncIterable<Descriptor>, limit = Number.POSITIVE_INFINITY) {
+  const manifests: Descriptor[] = [];
+  if (limit === 0) return { manifests, hasMore: false };
   let bytes = 0;
-  for (const entry of entries.slice(0, limit)) {
+  for await (const entry of entries) {
     bytes += Buffer.byteLength(JSON.stringify(entry)) + 1;
-    if (page.length > 0 && bytes > REFERRERS_BYTES_MAX) break;
-    page.push(entry);
+    const isFull = manifests.length === limit || bytes > REFERRERS_BYTES_MAX;
+    if (manifests.length > 0 && isFull) return { manifests, hasMore: true };
+    manifests.push(entry);
   }
-  return page;
+  return { manifests, hasMore: false };
 }
 
 function readLimit(query: URLSearchParams): number | undefined {

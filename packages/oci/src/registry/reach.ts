@@ -21,8 +21,8 @@ const CACHE_MAX = 1_000;
 const MANIFEST_BYTES_MAX = 4 * 1024 * 1024;
 
 export function createReach(files: RegistryFiles): Reach {
-  // A manifest never changes, so what it holds does not either.
-  const held = new Map<Digest, { blobs: Digest[]; children: Digest[] }>();
+  // A manifest never changes, so what it holds does not either. What it is, its repository says.
+  const held = new Map<string, { blobs: Digest[]; children: Digest[] }>();
 
   return { holds };
 
@@ -35,7 +35,7 @@ export function createReach(files: RegistryFiles): Reach {
       if (seen.has(next)) continue;
       seen.add(next);
       manifests.push(next);
-      const { blobs, children } = await contents(next);
+      const { blobs, children } = await contents(repository, next);
       if (blobs.includes(digest) || children.includes(digest)) return true;
       waiting.push(...children);
     }
@@ -43,32 +43,34 @@ export function createReach(files: RegistryFiles): Reach {
     for (const subject of manifests) {
       for (const referrer of await files.referrers(repository, subject)) {
         if (referrer.digest === digest) return true;
-        if ((await contents(referrer.digest)).blobs.includes(digest)) return true;
+        if ((await contents(repository, referrer.digest)).blobs.includes(digest)) return true;
       }
     }
     return false;
   }
 
-  async function contents(digest: Digest) {
-    const known = held.get(digest);
+  async function contents(repository: string, digest: Digest) {
+    const key = `${repository}@${digest}`;
+    const known = held.get(key);
     if (known) return known;
-    const parsed = await read(digest);
+    const parsed = await read(repository, digest);
     if (!parsed) return { blobs: [], children: [] };
     const found = {
       blobs: blobsOf(parsed).map((blob) => blob.digest),
       children: childrenOf(parsed).map((child) => child.digest),
     };
     if (held.size >= CACHE_MAX) held.clear();
-    held.set(digest, found);
+    held.set(key, found);
     return found;
   }
 
-  async function read(digest: Digest): Promise<ParsedManifest | undefined> {
+  async function read(repository: string, digest: Digest): Promise<ParsedManifest | undefined> {
     const size = await files.blobs.size(digest);
     if (size === undefined || size > MANIFEST_BYTES_MAX) return undefined;
     const bytes = await collect(files.blobs.read(digest));
     try {
-      return parseManifest(bytes, manifestTypeOf(bytes));
+      const head = await files.headManifest(repository, digest);
+      return parseManifest(bytes, head?.mediaType ?? manifestTypeOf(bytes));
     } catch {
       return undefined;
     }

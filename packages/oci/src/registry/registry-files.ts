@@ -12,7 +12,6 @@
 import { readdir, readFile, stat, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Digest } from "@exclave/core";
-import { z } from "zod";
 import { type BlobFiles, createBlobFiles, readFileIfThere } from "../blob-files.ts";
 import {
   type ContentStore,
@@ -27,13 +26,13 @@ import {
 import {
   acceptManifest,
   blobsOf,
-  Descriptor,
+  type Descriptor,
   type ParsedManifest,
   parseManifest,
   referrerDescriptor,
   subjectOf,
 } from "../descriptor.ts";
-import { bytesOf, splitDigest } from "../digest.ts";
+import { bytesOf } from "../digest.ts";
 import {
   markDurably,
   removeDurably,
@@ -42,6 +41,14 @@ import {
   unlessAbsent,
   writeFileDurably,
 } from "../durable-files.ts";
+import {
+  linkName,
+  linksIn,
+  type ManifestLink,
+  type ReferrersWanted,
+  readManifestType,
+  readReferrers,
+} from "./link-files.ts";
 import { createTurns } from "./turns.ts";
 
 export interface RegistryFiles extends ContentStore {
@@ -57,6 +64,12 @@ export interface RegistryFiles extends ContentStore {
     tags: readonly string[],
     options?: { readonly mayLackBlobs?: boolean },
   ): Promise<Digest | undefined>;
+  /** Referrers in the order of their digests, read as they are asked for. */
+  listReferrers(
+    repository: string,
+    subject: Digest,
+    wanted: ReferrersWanted,
+  ): AsyncIterable<Descriptor>;
   /** False when there was nothing to take away. */
   unlinkBlob(repository: string, digest: Digest): Promise<boolean>;
   unlinkManifest(repository: string, digest: Digest): Promise<boolean>;
@@ -70,8 +83,6 @@ export interface RegistryFiles extends ContentStore {
  * It is marked as looked at no more often than this.
  */
 export const FRESH_MS = 60 * 60 * 1_000;
-
-const ManifestLink = z.object({ mediaType: z.string() });
 
 export function createRegistryFiles(directory: string): RegistryFiles {
   const blobs = createBlobFiles(directory);
@@ -144,7 +155,7 @@ export function createRegistryFiles(directory: string): RegistryFiles {
       const link = manifestLink(repository, digest);
       return turns.take(link, async () => {
         const isNew = (await unlessAbsent(stat(link))) === undefined;
-        await writeFileDurably(link, JSON.stringify({ mediaType }));
+        await writeFileDurably(link, JSON.stringify({ mediaType } satisfies ManifestLink));
         try {
           // From here on its blobs are safe; but one may have been deleted while this was written.
           if (!mayLackBlobs) await checkBlobs(repository, parsed);
@@ -155,7 +166,7 @@ export function createRegistryFiles(directory: string): RegistryFiles {
         const subject = subjectOf(parsed)?.digest;
         if (subject !== undefined) {
           const entry = referrerDescriptor(parsed, { mediaType, digest, size: bytes.length });
-          const file = join(referrersOf(repository, subject), fileName(digest));
+          const file = join(referrersOf(repository, subject), linkName(digest));
           await writeFileDurably(file, JSON.stringify(entry));
         }
         for (const tag of tags) {
@@ -172,18 +183,19 @@ export function createRegistryFiles(directory: string): RegistryFiles {
     },
 
     async tags(repository) {
-      return (await names(place(repository, "+tags"))).sort();
+      return (await linksIn(place(repository, "+tags"))).sort();
     },
 
     async referrers(repository, digest, { artifactType } = {}) {
-      const place = referrersOf(repository, digest);
-      const entries = await Promise.all(
-        (await names(place)).sort().map((name) => readFileIfThere(join(place, name))),
-      );
-      return entries
-        .filter((entry) => entry !== undefined)
-        .map((entry) => Descriptor.parse(JSON.parse(entry.toString("utf8"))))
-        .filter((entry) => artifactType === undefined || entry.artifactType === artifactType);
+      const found: Descriptor[] = [];
+      for await (const entry of files.listReferrers(repository, digest, { artifactType })) {
+        found.push(entry);
+      }
+      return found;
+    },
+
+    listReferrers(repository, digest, wanted) {
+      return readReferrers(referrersOf(repository, digest), wanted);
     },
 
     async unlinkBlob(repository, digest) {
@@ -198,7 +210,7 @@ export function createRegistryFiles(directory: string): RegistryFiles {
         for (const tag of await files.tags(repository)) await untagFrom(repository, tag, digest);
         const parsed = parseManifest(await readFile(blobs.path(digest)), head.mediaType);
         const subject = subjectOf(parsed)?.digest;
-        if (subject) await removeDurably(join(referrersOf(repository, subject), fileName(digest)));
+        if (subject) await removeDurably(join(referrersOf(repository, subject), linkName(digest)));
         return removeDurably(link);
       });
     },
@@ -241,11 +253,10 @@ export function createRegistryFiles(directory: string): RegistryFiles {
   ): Promise<ManifestHead | undefined> {
     const digest = isDigest(reference) ? reference : await readTag(repository, reference);
     if (!digest) return undefined;
-    const link = await readFileIfThere(manifestLink(repository, digest));
-    const size = link && (await blobs.size(digest));
-    if (!link || size === undefined) return undefined;
-    const { mediaType } = ManifestLink.parse(JSON.parse(link.toString("utf8")));
-    return { digest, mediaType, size };
+    const mediaType = await readManifestType(manifestLink(repository, digest));
+    if (mediaType === undefined) return undefined;
+    const size = await blobs.size(digest);
+    return size === undefined ? undefined : { digest, mediaType, size };
   }
 
   async function readTag(repository: string, tag: string): Promise<Digest | undefined> {
@@ -260,29 +271,18 @@ export function createRegistryFiles(directory: string): RegistryFiles {
     return join(directory, "repositories", repository, kind);
   }
   function blobLink(repository: string, digest: Digest): string {
-    return join(place(repository, "+blobs"), fileName(digest));
+    return join(place(repository, "+blobs"), linkName(digest));
   }
   function manifestLink(repository: string, digest: Digest): string {
-    return join(place(repository, "+manifests"), fileName(digest));
+    return join(place(repository, "+manifests"), linkName(digest));
   }
   function referrersOf(repository: string, subject: Digest): string {
-    return join(place(repository, "+referrers"), fileName(subject));
+    return join(place(repository, "+referrers"), linkName(subject));
   }
   function tagFile(repository: string, tag: string): string {
     checkTag(tag);
     return join(place(repository, "+tags"), tag);
   }
-}
-
-function fileName(digest: Digest): string {
-  const { algorithm, hex } = splitDigest(digest);
-  return `${algorithm}-${hex}`;
-}
-
-/** Entries of a directory, without files that are still being written. */
-async function names(directory: string): Promise<string[]> {
-  const found = (await unlessAbsent(readdir(directory))) ?? [];
-  return found.filter((name) => !name.startsWith(":"));
 }
 
 async function repositoriesBelow(directory: string, prefix = ""): Promise<string[]> {
