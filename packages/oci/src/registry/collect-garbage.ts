@@ -7,11 +7,12 @@
 // round: first says so durably, then looks whether the name is there. So either the collector sees
 // the need and puts the name back, or the other one sees that it is gone and refuses.
 
-import { link, readdir, readFile, rename, stat } from "node:fs/promises";
+import { link, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Digest } from "@exclave/core";
 import { manifestTypeOf, parseManifest } from "../descriptor.ts";
 import { removeDurably, unlessAbsent } from "../durable-files.ts";
+import { linksIn, readManifestType } from "./link-files.ts";
 import { createRegistryFiles, type RegistryFiles } from "./registry-files.ts";
 
 export interface Collected {
@@ -35,6 +36,8 @@ export const GRACE_MS = 24 * 60 * 60 * 1_000;
 /** A name moved aside. The colon keeps it out of every listing. */
 const ASIDE = ":aside-";
 const LINKS = ["+blobs", "+manifests"];
+/** A link that was being written, as `writeFileDurably` calls it until it is whole. */
+const DRAFT = /^:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export async function collectGarbage(options: CollectGarbage): Promise<Collected> {
   const { directory, now, graceMs = GRACE_MS } = options;
@@ -47,11 +50,12 @@ export async function collectGarbage(options: CollectGarbage): Promise<Collected
   let removedBytes = 0;
 
   for (const repository of await repositories()) {
+    await removeDrafts(repository, before);
     const links = join(repository, "+blobs");
     await putBackAll(links);
     const needed = await manifests.blobsNeeded(repository);
     if (needed === "unclear") continue;
-    for (const name of await listed(links)) {
+    for (const name of await linksIn(links)) {
       if (needed.has(name)) continue;
       const isNeeded = async () => {
         const again = await manifests.blobsNeeded(repository);
@@ -65,7 +69,7 @@ export async function collectGarbage(options: CollectGarbage): Promise<Collected
     const content = join(directory, "blobs", algorithm);
     await putBackAll(content);
     const linked = await linkedNames(await repositories());
-    for (const hex of await listed(content)) {
+    for (const hex of await linksIn(content)) {
       const name = `${algorithm}-${hex}`;
       if (linked.has(name)) continue;
       const isNeeded = async () => isLinked(await repositories(), name);
@@ -112,27 +116,43 @@ function createManifestReader(files: RegistryFiles) {
 
   async function blobsNeeded(repository: string): Promise<ReadonlySet<string> | "unclear"> {
     const needed = new Set<string>();
-    for (const name of await listed(join(repository, "+manifests"))) {
-      const blobs = known.get(name) ?? (await read(name));
-      known.set(name, blobs);
+    for (const name of await linksIn(join(repository, "+manifests"))) {
+      const link = join(repository, "+manifests", name);
+      const blobs = known.get(link) ?? (await read(link, name));
+      known.set(link, blobs);
       if (blobs === "unclear") return blobs;
       for (const blob of blobs) needed.add(blob);
     }
     return needed;
   }
 
-  async function read(name: string): Promise<readonly string[] | "unclear"> {
+  async function read(link: string, name: string): Promise<readonly string[] | "unclear"> {
     const digest = name.replace("-", ":") as Digest;
     const bytes = await unlessAbsent(readFile(files.blobs.path(digest)));
     // Its content is gone, so it lists nothing that anyone could ask for.
     if (!bytes) return [];
     try {
-      const parsed = parseManifest(bytes, manifestTypeOf(bytes));
+      // As what it was taken in, so that it keeps what was asked of it then.
+      const parsed = parseManifest(bytes, (await readManifestType(link)) ?? manifestTypeOf(bytes));
       if (parsed.kind === "index") return [];
       const { config, layers } = parsed.manifest;
       return [config, ...layers].map((blob) => blob.digest.replace(":", "-"));
     } catch {
       return "unclear";
+    }
+  }
+}
+
+/** What a registry that was killed left of links it was writing. */
+async function removeDrafts(repository: string, before: number): Promise<void> {
+  const subjects = await linksIn(join(repository, "+referrers"));
+  const referrers = subjects.map((subject) => join("+referrers", subject));
+  for (const kind of ["+manifests", "+tags", ...referrers]) {
+    const place = join(repository, kind);
+    for (const name of (await unlessAbsent(readdir(place))) ?? []) {
+      const file = join(place, name);
+      const found = DRAFT.test(name) ? await unlessAbsent(stat(file)) : undefined;
+      if (found && found.mtimeMs <= before) await rm(file, { force: true });
     }
   }
 }
@@ -178,9 +198,4 @@ async function isLinked(repositories: readonly string[], name: string): Promise<
     }
   }
   return false;
-}
-
-async function listed(directory: string): Promise<string[]> {
-  const entries = (await unlessAbsent(readdir(directory))) ?? [];
-  return entries.filter((name) => !name.startsWith(":"));
 }
