@@ -74,7 +74,7 @@ describe("exclave oci", () => {
     assert.equal(sha(await readFile(again)), sha(first), "the same content, the same archive");
   });
 
-  test("copies in two requests when there is nothing to do", async (t) => {
+  test("copies in two requests when there is nothing to do and no referrers are wanted", async (t) => {
     const { directory, host } = await world(t);
     await json("push", `${host}/a:v1`, join(directory, "files"), "--plain-http");
     const copy = ["copy", `${host}/a:v1`, `${host}/b:v1`, "--plain-http", "--no-referrers"];
@@ -140,6 +140,15 @@ describe("exclave oci", () => {
       assert.match(ended.stderr, message);
       assert.equal(ended.stdout, "");
     }
+  });
+
+  test("says in a second line what can be done about it", async (t) => {
+    const { host } = await world(t);
+
+    const spokenTo = await run("inspect", `https://${host}/a:v1`);
+
+    assert.equal(spokenTo.code, 3);
+    assert.match(spokenTo.stderr, /^error: .*\n {2}if the registry speaks plain HTTP, .*\n$/);
   });
 });
 

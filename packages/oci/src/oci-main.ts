@@ -6,15 +6,17 @@
 // Progress goes to stderr, the result to stdout.
 
 import { readFile } from "node:fs/promises";
-import { homedir } from "node:os";
+import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { getCACertificates } from "node:tls";
 import { parseArgs } from "node:util";
 import { asFailure, Failure, type FailureCode } from "@exclave/core";
 import { createEcrCredentials, createGarCredentials } from "./cloud-credentials.ts";
-import type { CopyProgress } from "./copy.ts";
 import { createDockerCredentials, firstCredentials } from "./credentials.ts";
+import { diskFailure } from "./durable-files.ts";
 import { bundle, copy, inspect, pull, push } from "./oci-commands.ts";
+import { hintFor } from "./oci-hints.ts";
+import { createProgress } from "./oci-progress.ts";
 import type { Access } from "./open-reference.ts";
 
 const USAGE = `usage: exclave oci copy SOURCE TARGET [--platform os/arch]… [--no-referrers]
@@ -23,8 +25,8 @@ const USAGE = `usage: exclave oci copy SOURCE TARGET [--platform os/arch]… [--
        exclave oci pull REFERENCE DIRECTORY
        exclave oci bundle FILE.tar REFERENCE… [--platform os/arch]… [--no-referrers]
 
-A reference is host/repository:tag, host/repository@digest, oci:DIRECTORY[:name] or
-oci-archive:FILE.tar[:name]. All take --plain-http, --ca FILE and -o json.`;
+A reference is [http[s]://]host/repository[:tag][@digest], oci:DIRECTORY[:name] or
+oci-archive:FILE.tar[:name]. All take --plain-http, --ca FILE, --quiet and -o json.`;
 
 const OPTIONS = {
   "plain-http": { type: "boolean", default: false },
@@ -33,6 +35,7 @@ const OPTIONS = {
   "no-referrers": { type: "boolean", default: false },
   "artifact-type": { type: "string", default: "application/vnd.exclave.files.v1" },
   output: { type: "string", short: "o", default: "text" },
+  quiet: { type: "boolean", short: "q", default: false },
   help: { type: "boolean", short: "h", default: false },
 } as const;
 
@@ -57,9 +60,13 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
 }
 
 main(process.argv.slice(2)).catch((reason: unknown) => {
-  const { code, message } = asFailure(reason);
-  process.stderr.write(`error: ${message}\n`);
-  process.exitCode = stopping.signal.aborted ? INTERRUPTED : (EXIT[code] ?? 1);
+  const failure = asFailure(diskFailure(reason));
+  const hint = hintFor(failure, {
+    credentialFiles: dockerFiles(),
+    temporaryDirectory: tmpdir(),
+  });
+  process.stderr.write(`error: ${failure.message}\n${hint === undefined ? "" : `  ${hint}\n`}`);
+  process.exitCode = stopping.signal.aborted ? INTERRUPTED : (EXIT[failure.code] ?? 1);
 });
 
 async function main(args: string[]): Promise<void> {
@@ -73,7 +80,9 @@ async function main(args: string[]): Promise<void> {
   const transfer = {
     referrers: !values["no-referrers"],
     platforms: values.platform,
-    onProgress: reportProgress(),
+    ...(values.quiet
+      ? {}
+      : { onProgress: createProgress(process.stderr, () => performance.now()) }),
   };
 
   switch (command) {
@@ -158,25 +167,4 @@ function print(output: string, value: object): void {
       process.stdout.write(`artifact  ${digest}\n`);
     }
   }
-}
-
-const LINE_EVERY_MS = 5_000;
-
-/** One line that changes on a terminal; elsewhere a line now and then. */
-function reportProgress(): (progress: CopyProgress) => void {
-  let saidAt = performance.now();
-  return ({ copiedBytes, skippedBytes, totalBytes, bytesPerSecond }) => {
-    const done = copiedBytes + skippedBytes;
-    const line = `${megabytes(done)} of ${megabytes(totalBytes)} MB, ${megabytes(bytesPerSecond)} MB/s`;
-    if (process.stderr.isTTY) {
-      process.stderr.write(`\r\x1b[K${line}${done === totalBytes ? "\n" : ""}`);
-    } else if (performance.now() - saidAt > LINE_EVERY_MS) {
-      saidAt = performance.now();
-      process.stderr.write(`${line}\n`);
-    }
-  };
-}
-
-function megabytes(bytes: number): string {
-  return (bytes / 1e6).toFixed(1);
 }

@@ -7,6 +7,7 @@ import { CliProblem, ExitWith } from "../problem.ts";
 const REFERENCES = `
 A reference is one of
   host[:port]/repository:tag    host[:port]/repository@sha256:…
+                                after http:// or https:// if it says how to speak to it
   oci:DIRECTORY[:name]          a layout on disk
   oci-archive:FILE.tar[:name]   a layout in one file, such as a bundle
 
@@ -42,8 +43,8 @@ export function addOciCommands(program: Command, world: World): void {
   }
   for (const command of [copy, inspect, push, pull, bundle]) {
     command
-      .option("--plain-http", "http instead of https for every registry named")
-      .option("--ca <file>", "certificates (PEM) that vouch for the registries")
+      .option("--plain-http", "http for every registry that does not say https://")
+      .option("--ca <file>", "further certificates (PEM) that vouch for registries")
       .addHelpText("after", REFERENCES)
       .action(async () => runOci(command, world));
   }
@@ -55,6 +56,7 @@ export function addOciCommands(program: Command, world: World): void {
 
 async function runOci(command: Command, world: World): Promise<void> {
   const { format } = createCli(world, command);
+  const isQuiet = command.optsWithGlobals()["quiet"] === true;
   if (format !== "table" && format !== "json") {
     throw new CliProblem("usage", `exclave oci answers with text or JSON, not ${format}`);
   }
@@ -65,6 +67,7 @@ async function runOci(command: Command, world: World): Promise<void> {
       command.name(),
       ...optionArguments(command),
       ...(format === "json" ? ["-o", "json"] : []),
+      ...(isQuiet ? ["--quiet"] : []),
       "--",
       ...command.args,
     ],
