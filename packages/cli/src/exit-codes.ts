@@ -22,7 +22,7 @@ export const EXIT_MEANS: Record<keyof typeof EXIT, string> = {
   usage:       "wrong usage or wrong input: an unknown option, a missing argument, a value the server refuses",
   unreachable: "the server cannot be reached, or does not accept the token",
   notFound:    "there is no such thing",
-  timeout:     "`--timeout` passed while waiting; the operation itself goes on",
+  timeout:     "`--timeout` passed while waiting; that alone stops nothing",
   conflict:    "the thing is in a state that does not allow it",
   bug:         "a state that cannot happen; please report it",
   interrupted: "Ctrl-C",

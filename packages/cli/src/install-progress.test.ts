@@ -66,11 +66,17 @@ describe("judgeDeploy", () => {
       failure: { code: "tool", message: "no room" },
     });
     const agent = { id: null, status: "never", since: null } as const;
+    const begun = { phase: "setting-up", health: "unknown", agent } as const;
+    const holds = [
+      { component: null, because: "the setup failed", endsWhen: "somebody asks for a retry" },
+    ];
 
-    const verdict = judgeDeploy(seen({ phase: "setting-up", health: "unknown", agent }, [setup]));
+    const verdict = judgeDeploy(seen({ ...begun, holds }, [setup]));
+    const retried = judgeDeploy(seen(begun, [setup]));
 
     assert.equal(verdict.kind, "failed");
     assert.match("because" in verdict ? verdict.because : "", /the setup failed: no room/);
+    assert.equal(retried.kind, "waiting");
   });
 });
 
@@ -80,18 +86,49 @@ describe("judgeDestroy", () => {
     assert.equal(judgeDestroy(seen({ phase: "destroying" })).kind, "waiting");
   });
 
-  test("gives up when the sandbox could not be taken down and is not tried again", () => {
-    const setup = jobView({ component: "sandbox", operation: "destroy", state: "failed" });
-    const later = [
-      { component: null, because: "it failed", endsWhen: "it is tried again at 2026-01-02" },
-    ];
-    const bare = { phase: "destroying", components: [] } as const;
+  const ask = "`exclave install destroy acme` asks for a retry";
 
-    assert.equal(judgeDestroy(seen({ ...bare, components: [] }, [setup])).kind, "failed");
-    assert.equal(
-      judgeDestroy(seen({ ...bare, components: [], holds: later }, [setup])).kind,
-      "waiting",
-    );
+  test("gives up when the sandbox could not be taken down and is not tried again", () => {
+    const failure = { code: "tool", message: "it is busy" } as const;
+    const teardown = jobView({ component: "sandbox", operation: "destroy", state: "failed" });
+    const bare = (endsWhen: string) => ({
+      phase: "destroying" as const,
+      components: [],
+      holds: [{ component: null, because: "the teardown failed", endsWhen }],
+    });
+    const jobs = [{ ...teardown, failure }];
+
+    const verdict = judgeDestroy(seen(bare(ask), jobs));
+    const later = judgeDestroy(seen(bare("it is tried again at 2026-01-02"), jobs));
+
+    assert.ok(verdict.kind === "failed");
+    assert.match(verdict.because, /^the sandbox could not be destroyed: it is busy \(job j/);
+    assert.equal(verdict.endsWhen, ask);
+    assert.equal(later.kind, "waiting");
+  });
+
+  test("gives up when a component failed for good and nothing is at work, and says what helps", () => {
+    const web = componentView("web", { state: "failed" });
+    const holds = [{ component: "web", because: "destroy failed (plugin): no", endsWhen: ask }];
+    const destroying = { phase: "destroying", holds } as const;
+    const busy = [web, componentView("api", { activeJob: "j" })];
+
+    const verdict = judgeDestroy(seen({ ...destroying, components: [web] }));
+
+    assert.ok(verdict.kind === "failed");
+    assert.equal(verdict.because, "web could not be destroyed: destroy failed (plugin): no");
+    assert.equal(verdict.endsWhen, ask);
+    assert.equal(judgeDestroy(seen({ ...destroying, components: busy })).kind, "waiting");
+  });
+
+  test("goes on right after a retry was asked for, when only the old failure is to be seen", () => {
+    const teardown = jobView({ component: "sandbox", operation: "destroy", state: "failed" });
+    const web = componentView("web", { state: "failed" });
+
+    const bare = judgeDestroy(seen({ phase: "destroying", components: [] }, [teardown]));
+    const full = judgeDestroy(seen({ phase: "destroying", components: [web] }));
+
+    assert.deepEqual([bare.kind, full.kind], ["waiting", "waiting"]);
   });
 });
 

@@ -1,7 +1,7 @@
 // What an install is doing and why it is not done yet, in words: the answer to "why is nothing
 // happening?", shared by everything that waits for an install.
 
-import type { ComponentView, InstallView, JobView } from "@exclave/api";
+import type { ComponentView, HoldView, InstallView, JobView } from "@exclave/api";
 import type { Verdict } from "./wait.ts";
 
 export interface InstallSeen {
@@ -18,30 +18,38 @@ export function judgeDeploy({ install, jobs }: InstallSeen): Verdict {
   }
   if (isHealthy(install)) return { kind: "done", lines };
 
-  if (install.agent.status === "never" && isGivenUp({ install, jobs })) {
-    return { kind: "failed", lines, because: `the setup failed${setupFailure(jobs)}` };
-  }
+  const unset = install.agent.status === "never" ? retryHold(install) : undefined;
+  if (unset) return failed(lines, `the setup failed${setupFailure(jobs)}`, unset);
   const stuck = stuckComponent(install);
   if (stuck) {
-    const because = holdFor(install, stuck.name)?.because ?? stuck.healthBecause;
-    return { kind: "failed", lines, because: `${stuck.name} failed: ${because}` };
+    const hold = holdFor(install, stuck.name);
+    return failed(lines, `${stuck.name} failed: ${hold?.because ?? stuck.healthBecause}`, hold);
   }
-  return { kind: "waiting", lines, missing: missing(install) };
+  return waiting(lines, install);
 }
 
-export function judgeDestroy({ install, jobs }: InstallSeen): Verdict {
+export function judgeDestroy(seen: InstallSeen): Verdict {
+  const { install } = seen;
   const lines = installLines(install);
   if (install.phase === "destroyed") return { kind: "done", lines };
-  const stuck = stuckComponent(install);
-  if (stuck) return { kind: "failed", lines, because: `${stuck.name} could not be destroyed` };
-  if (install.components.length === 0 && isGivenUp({ install, jobs })) {
-    return {
-      kind: "failed",
-      lines,
-      because: `the sandbox could not be destroyed${setupFailure(jobs)}`,
-    };
-  }
-  return { kind: "waiting", lines, missing: missing(install) };
+  const stuck = isAtWork(install) ? undefined : retryHold(install);
+  return stuck ? failed(lines, destroyFailure(stuck, seen), stuck) : waiting(lines, install);
+}
+
+function destroyFailure({ component, because }: HoldView, { install, jobs }: InstallSeen): string {
+  if (component !== null) return `${component} could not be destroyed: ${because}`;
+  // What is about the whole install is the sync for the components, and after them the sandbox.
+  if (install.components.length > 0) return because;
+  return `the sandbox could not be destroyed${setupFailure(jobs)}`;
+}
+
+function failed(lines: string[], because: string, hold: HoldView | undefined): Verdict {
+  return { kind: "failed", lines, because, endsWhen: hold?.endsWhen };
+}
+
+function waiting(lines: string[], install: InstallView): Verdict {
+  const [hold] = install.holds;
+  return { kind: "waiting", lines, missing: missing(install), endsWhen: hold?.endsWhen };
 }
 
 /** What an agent that is away said last is no news. */
@@ -92,14 +100,9 @@ function componentText({ name, type, state, health, healthBecause }: ComponentVi
   return `${name.padEnd(12)} ${type.padEnd(10)} ${state.padEnd(10)} ${health}${why}`;
 }
 
-/** The sandbox's last job failed, and nothing but a person will start another. */
-function isGivenUp({ install, jobs }: InstallSeen): boolean {
-  const [last] = jobs;
-  return (
-    last !== undefined &&
-    isFailed(last) &&
-    !install.holds.some(({ endsWhen }) => endsByItself(endsWhen))
-  );
+/** What was tried and failed, and is not tried again before somebody asks for it. */
+function retryHold({ holds }: InstallView): HoldView | undefined {
+  return holds.find(({ endsWhen }) => endsWhen.includes("asks for a retry"));
 }
 
 function setupFailure([last]: readonly JobView[]): string {
@@ -108,11 +111,15 @@ function setupFailure([last]: readonly JobView[]): string {
 
 /** Failed, with nothing at work and nothing planned: waiting longer changes nothing. */
 function stuckComponent(install: InstallView): ComponentView | undefined {
-  const isAtWork = install.components.some(({ activeJob }) => activeJob !== null);
-  if (isAtWork || install.phase !== "held" || install.agent.status !== "online") return undefined;
+  if (install.phase !== "held" || install.agent.status !== "online") return undefined;
+  if (isAtWork(install)) return undefined;
   return install.components.find(
     ({ name, state }) => state === "failed" && !endsByItself(holdFor(install, name)?.endsWhen),
   );
+}
+
+function isAtWork({ components }: InstallView): boolean {
+  return components.some(({ activeJob }) => activeJob !== null);
 }
 
 /** A back-off ends by the clock alone. */
@@ -126,8 +133,7 @@ function holdFor({ holds }: InstallView, component: string) {
 
 function missing({ agent, components, holds, phase }: InstallView): string {
   const [hold] = holds;
-  if (hold)
-    return `${hold.component ?? "the install"}: ${hold.because} (ends when ${hold.endsWhen})`;
+  if (hold) return `${hold.component ?? "the install"}: ${hold.because}`;
   if (agent.status !== "online") return "the install's agent to connect";
   const open = components.filter(
     ({ state, health }) => state !== "deployed" || health !== "healthy",

@@ -4,12 +4,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { asFailure } from "@exclave/core";
 import { durationText } from "./arguments.ts";
 import type { Display } from "./display.ts";
-import { CliProblem } from "./problem.ts";
+import { CliProblem, type ProblemOptions } from "./problem.ts";
 
-export type Verdict =
-  | { readonly kind: "done"; readonly lines: readonly string[] }
-  | { readonly kind: "failed"; readonly lines: readonly string[]; readonly because: string }
-  | { readonly kind: "waiting"; readonly lines: readonly string[]; readonly missing: string };
+export type Verdict = { readonly lines: readonly string[] } & (
+  | { readonly kind: "done" }
+  | { readonly kind: "failed"; readonly because: string; readonly endsWhen?: string | undefined }
+  /** Without `endsWhen` waiting longer is all it takes. */
+  | { readonly kind: "waiting"; readonly missing: string; readonly endsWhen?: string | undefined }
+);
 
 export interface WaitOptions<Seen> {
   readonly what: string;
@@ -26,21 +28,23 @@ export interface WaitOptions<Seen> {
 export async function waitFor<Seen>(options: WaitOptions<Seen>): Promise<Seen> {
   const { what, judge, display, signal, now, timeoutMs, everyMs = 400 } = options;
   const endsAt = now() + timeoutMs;
-  let missing = "the first look";
   try {
     for (;;) {
       const seen = await tryToLook(options);
       const verdict = seen === undefined ? undefined : judge(seen);
       display.update(verdict?.lines ?? ["the server cannot be reached; still trying"]);
       if (verdict?.kind === "done") return seen as Seen;
-      if (verdict?.kind === "failed") throw new CliProblem("failed", verdict.because);
-      missing = verdict?.missing ?? "the server to answer";
+      if (verdict?.kind === "failed") {
+        throw new CliProblem("failed", verdict.because, hintOf(verdict.endsWhen));
+      }
       if (now() >= endsAt) {
+        const missing = verdict?.missing ?? "the server to answer";
         throw new CliProblem(
           "timeout",
           `${what} is not done after ${durationText(timeoutMs)}: it waits for ${missing}`,
           {
             hint: "it goes on by itself; wait longer with --timeout",
+            ...hintOf(verdict?.endsWhen),
           },
         );
       }
@@ -49,6 +53,11 @@ export async function waitFor<Seen>(options: WaitOptions<Seen>): Promise<Seen> {
   } finally {
     display.end();
   }
+}
+
+/** What only somebody's word ends is not ended by waiting longer. */
+function hintOf(endsWhen: string | undefined): ProblemOptions {
+  return endsWhen === undefined ? {} : { hint: `it goes on when ${endsWhen}` };
 }
 
 /** A server that is away for a moment is a reason to go on waiting, and nothing else is. */
