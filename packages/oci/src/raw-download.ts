@@ -7,7 +7,9 @@
 import net from "node:net";
 import tls from "node:tls";
 import { Failure } from "@exclave/core";
+import { CONNECT_TIMEOUT_MS, limitConnecting } from "./connect-timeout.ts";
 import { createPieces, createPlainInbox } from "./raw-inbox.ts";
+import { silentFailure } from "./registry-failure.ts";
 
 /** Takes bytes that are only good until the promise settles. */
 export type Sink = (chunk: Uint8Array) => Promise<void>;
@@ -34,6 +36,7 @@ export interface RawDownloads {
 export interface RawDownloadOptions {
   readonly ca?: string | Buffer | undefined;
   readonly idleTimeoutMs: number;
+  readonly connectTimeoutMs?: number;
 }
 
 const PLAIN_BUFFER_BYTES = 1024 * 1024;
@@ -150,12 +153,13 @@ function connect(url: URL, options: RawDownloadOptions): Connection {
   let wake: () => void = () => undefined;
   let unlisten: () => void = () => undefined;
 
+  limitConnecting(socket, url, options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS);
   socket.setNoDelay(true);
   socket.setTimeout(options.idleTimeoutMs);
   socket.on("timeout", () => {
     // Silence while we are the slow side is no fault of theirs.
     if (isListening()) {
-      socket.destroy(new Failure("timeout", `${url.host} has been silent for too long`));
+      socket.destroy(silentFailure(url));
     }
   });
   socket.on("error", (reason) => {

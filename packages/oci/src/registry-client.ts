@@ -5,7 +5,7 @@ import { type ContentStore, checkRepository, missing, type Waiting } from "./con
 import type { Descriptor } from "./descriptor.ts";
 import { openSource } from "./digest.ts";
 import type { Sink } from "./raw-download.ts";
-import { isTransient, unreachableFailure } from "./registry-failure.ts";
+import { unreachableFailure } from "./registry-failure.ts";
 import { createRegistryHttp, type RegistryHttpOptions } from "./registry-http.ts";
 import { createRegistryManifests, root } from "./registry-manifests.ts";
 import { createMounts } from "./registry-mounts.ts";
@@ -70,7 +70,8 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
         try {
           const headers: Record<string, string> = at > 0 ? { range: `bytes=${at}-` } : {};
           const accept = at > 0 ? [200, 206, 404, 416] : [200, 404];
-          const response = await http.send({ method: "GET", path, headers, accept, signal });
+          const request = { path, headers, accept, attemptsMax: 1, signal };
+          const response = await http.send({ method: "GET", ...request });
           if (response.statusCode === 404) {
             response.resume();
             throw missing(`blob ${digest}`, repository);
@@ -92,7 +93,7 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
           return;
         } catch (thrown) {
           const reason = unreachableFailure(thrown, base, signal);
-          if (attempt >= http.attemptsMax || !isTransient(reason)) throw reason;
+          if (!http.mayRetry(attempt, reason)) throw reason;
           await http.pauseBefore(++attempt, reason, signal);
         }
       }
@@ -126,7 +127,7 @@ export function createRegistryClient(options: RegistryHttpOptions): RegistryClie
         } catch (thrown) {
           const reason = unreachableFailure(thrown, base, signal);
           if (at > begunAt) attempt = 1;
-          if (isSinkBroken || attempt >= http.attemptsMax || !isTransient(reason)) throw reason;
+          if (isSinkBroken || !http.mayRetry(attempt, reason)) throw reason;
           await http.pauseBefore(attempt + 1, reason, signal);
         }
       }

@@ -5,8 +5,25 @@ import { Failure, type FailureCode } from "@exclave/core";
 import { collect } from "./digest.ts";
 
 export function isTransient(reason: unknown): boolean {
-  return reason instanceof Failure && reason.rule.retry === "backoff";
+  if (!(reason instanceof Failure)) return false;
+  return reason.rule.retry === "backoff" && reason.details["isPermanent"] !== true;
 }
+
+/** A host that took a connection and then said nothing for the whole of the time it had. */
+export function silentFailure(url: URL): Failure {
+  return new Failure("unavailable", `${url.host} has been silent for too long`, {
+    details: { isSilent: true },
+  });
+}
+
+export function isSilent(reason: unknown): boolean {
+  return reason instanceof Failure && reason.details["isSilent"] === true;
+}
+
+/** What a certificate nobody here vouches for, and a port that speaks no TLS, come up as. */
+const UNTRUSTED =
+  /^(?:CERT_|UNABLE_TO_|ERR_TLS_CERT_|HOSTNAME_MISMATCH|INVALID_CA|SELF_SIGNED_|DEPTH_ZERO_)/;
+const NO_TLS = /^(?:EPROTO|ERR_SSL_WRONG_VERSION_NUMBER|ERR_SSL_PACKET_LENGTH_TOO_LONG)$/;
 
 export function unreachableFailure(reason: unknown, url: URL, signal?: AbortSignal): unknown {
   if (reason instanceof Failure) return reason;
@@ -14,6 +31,14 @@ export function unreachableFailure(reason: unknown, url: URL, signal?: AbortSign
   const { code } = reason as NodeJS.ErrnoException;
   // Errors of the system have codes; anything else was thrown by whoever makes the body.
   if (code === undefined) return reason;
+  if (UNTRUSTED.test(code)) {
+    const message = `the certificate of the registry at ${url.host} is not trusted here: ${code}`;
+    return new Failure("unavailable", message, { cause: reason, details: { isPermanent: true } });
+  }
+  if (NO_TLS.test(code)) {
+    const message = `the registry at ${url.host} does not speak TLS: ${code}`;
+    return new Failure("unavailable", message, { cause: reason, details: { isPermanent: true } });
+  }
   return new Failure("unavailable", `cannot reach the registry at ${url.host}: ${code}`, {
     cause: reason,
   });
@@ -32,20 +57,37 @@ const CODES: Record<number, FailureCode> = {
   507: "disk_full",
 };
 
+/** The parts of an answer that say what went wrong, whichever way it was asked for. */
+export interface Refusal {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: Uint8Array;
+}
+
+export const REFUSAL_BYTES_MAX = 64 * 1024;
+
 export async function failureOf(
   response: IncomingMessage,
   { method }: { readonly method: string },
   url: URL,
 ): Promise<Failure> {
-  const status = response.statusCode ?? 0;
-  const said = await readError(response);
+  const body = await collect(response, REFUSAL_BYTES_MAX).catch(() => new Uint8Array());
+  return refusalFailure(
+    { status: response.statusCode ?? 0, headers: response.headers, body },
+    method,
+    url,
+  );
+}
+
+export function refusalFailure({ status, headers, body }: Refusal, method: string, url: URL) {
+  const said = readError(body);
   // The answer to a HEAD has no body, but the challenge says the same.
   const isDenied =
-    said.code === "DENIED" || /insufficient_scope/.test(response.headers["www-authenticate"] ?? "");
+    said.code === "DENIED" || /insufficient_scope/.test(String(headers["www-authenticate"] ?? ""));
   const code = isDenied
     ? "forbidden"
     : (CODES[status] ?? (status >= 500 ? "unavailable" : "invalid"));
-  const retryAfterMs = readRetryAfter(response.headers["retry-after"]);
+  const retryAfterMs = readRetryAfter(headers["retry-after"]?.toString());
   return new Failure(
     code,
     `${url.host} answered ${status} to ${method} ${url.pathname}${said.message ? `: ${said.message}` : ""}`,
@@ -53,10 +95,9 @@ export async function failureOf(
   );
 }
 
-async function readError(response: IncomingMessage): Promise<{ code?: string; message?: string }> {
+function readError(body: Uint8Array): { code?: string; message?: string } {
   try {
-    const text = Buffer.from(await collect(response, 64 * 1024)).toString("utf8");
-    return JSON.parse(text).errors?.[0] ?? {};
+    return JSON.parse(Buffer.from(body).toString("utf8")).errors?.[0] ?? {};
   } catch {
     return {};
   }

@@ -2,13 +2,23 @@
 // who asks, and a bounded number of tries. Large downloads go over sockets of their own.
 // (`fetch` keeps whole blobs in memory.)
 
-import http, { type ClientRequest, type IncomingMessage } from "node:http";
+import http, { type IncomingMessage } from "node:http";
 import https from "node:https";
-import { setTimeout as sleep } from "node:timers/promises";
-import { asFailure, Failure } from "@exclave/core";
+import { Failure } from "@exclave/core";
+import { CONNECT_TIMEOUT_MS, limitConnecting } from "./connect-timeout.ts";
 import { createRawDownloads, type RawAnswer, type Sink } from "./raw-download.ts";
 import { type Credentials, createRegistryAuthorizer, scopeOf } from "./registry-auth.ts";
-import { failureOf, isTransient, unreachableFailure } from "./registry-failure.ts";
+import {
+  failureOf,
+  isSilent,
+  isTransient,
+  REFUSAL_BYTES_MAX,
+  refusalFailure,
+  silentFailure,
+  unreachableFailure,
+} from "./registry-failure.ts";
+import { createPace, type Pace } from "./registry-pace.ts";
+import { type Pour, sendBody } from "./send-body.ts";
 
 export interface RegistryHttpOptions {
   /** Origin of the registry, such as `https://registry.example.com`. */
@@ -23,10 +33,8 @@ export interface RegistryHttpOptions {
   /** Pause before the second try; doubles with each further one. */
   readonly backoffMs?: number;
   readonly idleTimeoutMs?: number;
+  readonly connectTimeoutMs?: number;
 }
-
-/** Hands bytes to a sink, one chunk after the other, and lets the sink's own failures pass. */
-export type Pour = (sink: Sink) => Promise<void>;
 
 export interface RegistryRequest {
   readonly method: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -36,20 +44,23 @@ export interface RegistryRequest {
   readonly body?: Uint8Array | Pour;
   /** Statuses that are an answer; any other one is a failure. */
   readonly accept: readonly number[];
+  /** Fewer tries than usual. */
+  readonly attemptsMax?: number;
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface RegistryHttp {
+export interface RegistryHttp extends Pick<Pace, "pauseBefore" | "onThrottle"> {
   /** One answer whose body is for the caller to read. Retries, unless the body is poured. */
   send(request: RegistryRequest): Promise<IncomingMessage>;
   /** The same, for answers whose body does not matter. */
   ask(request: RegistryRequest): Promise<IncomingMessage>;
   /** One try at a GET, its body poured out; returns the status. */
   download(request: Download, sink: (status: number) => Sink): Promise<number>;
-  pauseBefore(attempt: number, reason: unknown, signal?: AbortSignal): Promise<void>;
+  /** Whether to try once more after that many tries and this end of the last one. */
+  mayRetry(attempt: number, reason: unknown): boolean;
   resolve(location: string | undefined): URL;
-  /** Calls back whenever the registry says that this is too much for it. */
-  onThrottle(listener: () => void): () => void;
+  /** Closes an upload that nobody is going to use: one short try, which may fail. */
+  abandon(path: URL): Promise<void>;
   /** Requests sent since the client was made. */
   readonly requests: number;
   readonly attemptsMax: number;
@@ -62,27 +73,29 @@ export type Download = Omit<RegistryRequest, "method" | "body">;
 type Proof = { readonly authorization?: string };
 
 const REDIRECTS_MAX = 5;
-const PAUSE_MS_MAX = 30_000;
-/** A registry that asks for more patience than this gets none: the caller decides. */
-const RETRY_AFTER_MS_MAX = 5 * 60_000;
+/** A host that has nothing to say is not asked as often as one that is in trouble. */
+const SILENT_ATTEMPTS_MAX = 2;
+const ABANDON_MS_MAX = 3_000;
 
 export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
   const { attemptsMax = 5, backoffMs = 200, idleTimeoutMs = 120_000, ca } = options;
+  const { connectTimeoutMs = CONNECT_TIMEOUT_MS } = options;
   const base = new URL(options.url);
   const pool = { keepAlive: true, maxSockets: 32, ...(ca === undefined ? {} : { ca }) };
   const agents = { "http:": new http.Agent(pool), "https:": new https.Agent(pool) };
-  const downloads = createRawDownloads({ ca, idleTimeoutMs });
+  const downloads = createRawDownloads({ ca, idleTimeoutMs, connectTimeoutMs });
   const authorizer = createRegistryAuthorizer({ ...options, base });
-  const throttled = new Set<() => void>();
+  const { pauseBefore, untilQuiet, onThrottle } = createPace({ backoffMs });
   let requests = 0;
-  let quietUntil = 0;
 
   return {
     send,
     ask,
     download,
+    mayRetry,
     pauseBefore,
     resolve,
+    abandon,
     onThrottle,
     attemptsMax,
     close,
@@ -96,11 +109,17 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
       try {
         return await sendOnce(request);
       } catch (reason) {
-        const canRepeat = typeof request.body !== "function";
-        if (!canRepeat || attempt >= attemptsMax || !isTransient(reason)) throw reason;
+        const canRepeat =
+          typeof request.body !== "function" && attempt < (request.attemptsMax ?? attemptsMax);
+        if (!canRepeat || !mayRetry(attempt, reason)) throw reason;
         await pauseBefore(attempt + 1, reason, request.signal);
       }
     }
+  }
+
+  function mayRetry(attempt: number, reason: unknown): boolean {
+    const most = isSilent(reason) ? Math.min(SILENT_ATTEMPTS_MAX, attemptsMax) : attemptsMax;
+    return isTransient(reason) && attempt < most;
   }
 
   async function ask(request: RegistryRequest): Promise<IncomingMessage> {
@@ -174,8 +193,9 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
       ...(signal ? { signal } : {}),
     });
     outgoing.setTimeout(idleTimeoutMs, () => {
-      outgoing.destroy(new Failure("timeout", `${url.host} has been silent for too long`));
+      outgoing.destroy(silentFailure(url));
     });
+    outgoing.once("socket", (socket) => limitConnecting(socket, url, connectTimeoutMs));
     const answered = new Promise<IncomingMessage>((resolve, reject) => {
       outgoing.once("response", resolve);
       outgoing.on("error", (reason) => reject(unreachableFailure(reason, url, signal)));
@@ -226,6 +246,7 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
       });
       const isBody = answer.status === 200 || answer.status === 206;
       if (isBody && answer.length !== undefined) return answer;
+      if (answer.status === 429 || answer.status >= 500) throw await rawFailure(answer, url);
       answer.drop();
       const { location } = answer.headers;
       if (answer.status < 300 || answer.status >= 400 || location === undefined) return undefined;
@@ -234,32 +255,11 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
     return undefined;
   }
 
-  async function pauseBefore(attempt: number, reason: unknown, signal?: AbortSignal) {
-    const { code, details } = asFailure(reason);
-    const asked = details["retryAfterMs"];
-    if (code === "rate_limited" || details["status"] === 503) {
-      for (const listener of throttled) listener();
-    }
-    if (typeof asked !== "number") {
-      const pauseMs = Math.min(backoffMs * 2 ** (attempt - 2), PAUSE_MS_MAX);
-      await sleep(pauseMs, undefined, signal ? { signal } : {});
-      return;
-    }
-    if (asked > RETRY_AFTER_MS_MAX) throw reason;
-    // It was said to one request and is meant for all of them.
-    quietUntil = Math.max(quietUntil, Date.now() + asked);
-    await untilQuiet(signal);
-  }
-
-  async function untilQuiet(signal: AbortSignal | undefined): Promise<void> {
-    signal?.throwIfAborted();
-    const leftMs = quietUntil - Date.now();
-    if (leftMs > 0) await sleep(leftMs, undefined, signal ? { signal } : {});
-  }
-
-  function onThrottle(listener: () => void): () => void {
-    throttled.add(listener);
-    return () => throttled.delete(listener);
+  async function abandon(path: URL): Promise<void> {
+    // Whatever it was for has ended already, and for a better reason than this.
+    const signal = AbortSignal.timeout(ABANDON_MS_MAX);
+    const accept = [204, 404, 405];
+    await ask({ method: "DELETE", path, accept, attemptsMax: 1, signal }).catch(() => undefined);
   }
 
   function resolve(location: string | undefined): URL {
@@ -276,30 +276,16 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
   }
 }
 
+async function rawFailure(answer: RawAnswer, url: URL): Promise<Failure> {
+  const chunks: Buffer[] = [];
+  if (answer.length === undefined || answer.length > REFUSAL_BYTES_MAX) answer.drop();
+  else {
+    const take = async (chunk: Uint8Array) => void chunks.push(Buffer.from(chunk));
+    await answer.pour(take).catch(() => undefined);
+  }
+  return refusalFailure({ ...answer, body: Buffer.concat(chunks) }, "GET", url);
+}
+
 function outdatedToken(url: URL): Failure {
   return new Failure("unavailable", `${url.host} wanted a new token in the middle of an upload`);
 }
-
-/** Writes as fast as the other side reads; stops without a word once it no longer listens. */
-async function sendBody(outgoing: ClientRequest, pour: Pour): Promise<void> {
-  let answered = false;
-  outgoing.once("response", () => {
-    answered = true;
-  });
-  try {
-    await pour(
-      (chunk) =>
-        new Promise((resolve, reject) => {
-          if (answered) return reject(new NoLongerHeard());
-          // Called when the bytes have left, so that their buffer can be used again.
-          outgoing.write(chunk, (reason) => (reason ? reject(reason) : resolve()));
-        }),
-    );
-    outgoing.end();
-  } catch (reason) {
-    if (!(reason instanceof NoLongerHeard)) throw reason;
-  }
-}
-
-/** The registry answered before it heard everything. */
-class NoLongerHeard extends Error {}

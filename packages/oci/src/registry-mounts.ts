@@ -41,7 +41,7 @@ export function createMounts(http: RegistryHttp, store: Pick<ContentStore, "head
       for (const other of others) {
         if (!(await isIn(other, digest, signal))) continue;
         if ((await mountFrom(other, to, digest, signal)) !== "mounted") continue;
-        if (opened) await cancel(opened, signal);
+        if (opened) await http.abandon(opened);
         return "mounted";
       }
       return opened;
@@ -69,7 +69,7 @@ export function createMounts(http: RegistryHttp, store: Pick<ContentStore, "head
     const opened = await mount(to, new URLSearchParams({ mount: digest, from }), signal);
     if (opened === "mounted") return opened;
     // It opened an upload instead, which nobody is going to use.
-    await cancel(opened, signal);
+    await http.abandon(opened);
     return "impossible";
   }
 
@@ -90,10 +90,6 @@ export function createMounts(http: RegistryHttp, store: Pick<ContentStore, "head
       if (isDenial(reason)) return false;
       throw reason;
     }
-  }
-
-  async function cancel(path: URL, signal: AbortSignal | undefined): Promise<void> {
-    await http.ask({ method: "DELETE", path, accept: [204, 404, 405], signal });
   }
 }
 

@@ -5,7 +5,6 @@ import { asFailure, Failure } from "@exclave/core";
 import type { Descriptor } from "./descriptor.ts";
 import { createVerifier, type Verifier } from "./digest.ts";
 import type { Sink } from "./raw-download.ts";
-import { isTransient } from "./registry-failure.ts";
 import type { RegistryHttp } from "./registry-http.ts";
 
 export interface BlobUpload {
@@ -45,9 +44,9 @@ export async function uploadBlob(upload: BlobUpload): Promise<void> {
       const { sourceFailure } = session;
       const reason = sourceFailure ? sourceFailure.reason : thrown;
       const isLost = session.location !== undefined && isStale(reason);
-      const canGoOn = upload.canResume && !sourceFailure && (isTransient(reason) || isLost);
-      if (attempt >= http.attemptsMax || !canGoOn) {
-        await cancel(upload, session);
+      const isWorthIt = http.mayRetry(attempt, reason) || (isLost && attempt < http.attemptsMax);
+      if (!upload.canResume || sourceFailure || !isWorthIt) {
+        if (session.location) await http.abandon(session.location);
         throw reason;
       }
       if (isLost) session.location = undefined;
@@ -170,14 +169,6 @@ async function pourChecked(
 function verify(session: Session): void {
   if (!session.isVerified) session.verifier.finish();
   session.isVerified = true;
-}
-
-async function cancel({ http }: BlobUpload, { location }: Session): Promise<void> {
-  if (location === undefined) return;
-  // The upload has failed already, and for a better reason than this.
-  await http
-    .ask({ method: "DELETE", path: location, accept: [204, 404, 405] })
-    .catch(() => undefined);
 }
 
 /** The registry no longer knows the upload, or has it at another place than we thought. */
