@@ -15,7 +15,19 @@ export interface SourceArchive {
 }
 
 const IGNORE_FILE = ".exclaveignore";
-const ALWAYS_IGNORED = [".git", "node_modules/.cache", ".DS_Store", IGNORE_FILE];
+const ALWAYS_IGNORED = [
+  ".git",
+  "node_modules/.cache",
+  ".DS_Store",
+  IGNORE_FILE,
+  // What a developer's own Terraform runs left: copies of providers, and state with secrets in it.
+  ".terraform",
+  "*.tfstate",
+  "*.tfstate.backup",
+  "*.tfstate.*.backup",
+  "*.tfstate.lock.info",
+  "terraform.tfstate.d",
+];
 const SIZE_MAX_BYTES = 512 * 1024 * 1024;
 
 export async function packSource(directory: string): Promise<SourceArchive> {
