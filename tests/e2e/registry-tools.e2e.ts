@@ -5,7 +5,10 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { createLayoutStore, createRegistryClient, packImage } from "@exclave/oci";
+import { ROOT } from "./harness.ts";
 import { startRegistry, temporaryPlace, toolsAt, unlessInstalled } from "./registry-program.ts";
+
+const OCI = join(ROOT, "packages/oci/src/oci-main.ts");
 
 async function world(t: TestContext) {
   const place = temporaryPlace(t);
@@ -89,6 +92,26 @@ describe("oras", { skip: unlessInstalled("oras") }, () => {
       /application\/vnd\.example\.bill/,
     );
     assert.equal(readFileSync(join(place, "pulled", "notes.txt"), "utf8"), "notes\n");
+  });
+
+  test("gets a directory from us as it was, and we get its files and directories", async (t) => {
+    const { place, host, run } = await world(t);
+    const oras = (verb: string, ...args: string[]) => run("oras", verb, "--plain-http", ...args);
+    const oci = (...args: string[]) => run(process.execPath, OCI, ...args);
+    const read = (...names: string[]) => readFileSync(join(place, ...names), "utf8");
+    writeFileSync(join(place, "notes.txt"), "notes\n");
+
+    await oci("push", `${host}/team/ours:v1`, "files");
+    await oras("pull", "--output", "theirs", `${host}/team/ours:v1`);
+    await oras("push", `${host}/team/theirs:v1`, "notes.txt", "files");
+    await oci("pull", `${host}/team/theirs:v1`, "ours");
+    await oci("copy", `${host}/team/theirs:v1`, "oci:layout:v1");
+    await run("oras", "pull", "--oci-layout", "layout:v1", "--output", "again");
+
+    assert.equal(read("theirs", "hello"), "hello from an image\n");
+    assert.equal(read("ours", "notes.txt"), "notes\n");
+    assert.equal(read("ours", "files", "hello"), "hello from an image\n");
+    assert.equal(read("again", "files", "hello"), "hello from an image\n");
   });
 });
 

@@ -11,6 +11,7 @@ import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { type Digest, Failure } from "@exclave/core";
 import { type Descriptor, MEDIA_TYPES } from "./descriptor.ts";
+import { diskFailure } from "./durable-files.ts";
 import { type TarEntry, writeTar } from "./tar-writer.ts";
 
 /** A whole directory, or files from here and there with their places in the layer. */
@@ -36,12 +37,13 @@ export interface Layer extends AsyncDisposable {
 export interface LayerOptions {
   readonly mediaType?: string;
   readonly compressionLevel?: number;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export async function createLayer(source: LayerSource, options: LayerOptions = {}): Promise<Layer> {
-  const { mediaType = MEDIA_TYPES.layerGzip, compressionLevel = 6 } = options;
+  const { mediaType = MEDIA_TYPES.layerGzip, compressionLevel = 6, signal } = options;
   const entries =
-    "files" in source ? await fileEntries(source.files) : await directoryEntries(source);
+    "files" in source ? await fileEntries(source.files) : await directoryEntries(source, signal);
   const temporary = await mkdtemp(join(tmpdir(), "exclave-layer-"));
   const remove = () => rm(temporary, { recursive: true, force: true });
   const file = join(temporary, "layer");
@@ -54,6 +56,7 @@ export async function createLayer(source: LayerSource, options: LayerOptions = {
       createGzip({ level: compressionLevel }),
       (chunks: AsyncIterable<Uint8Array>) => hashing(withPlainHeader(chunks), packed),
       createWriteStream(file),
+      signal ? { signal } : {},
     );
     const { size } = await stat(file);
     const digest = `sha256:${packed.digest("hex")}` as Digest;
@@ -65,7 +68,8 @@ export async function createLayer(source: LayerSource, options: LayerOptions = {
     };
   } catch (reason) {
     await remove();
-    throw reason;
+    signal?.throwIfAborted();
+    throw diskFailure(reason);
   }
 }
 
@@ -86,13 +90,10 @@ async function* withPlainHeader(chunks: AsyncIterable<Uint8Array>): AsyncIterabl
   }
 }
 
-async function directoryEntries({
-  directory,
-  prefix = "",
-}: {
-  directory: string;
-  prefix?: string;
-}) {
+async function directoryEntries(
+  { directory, prefix = "" }: Extract<LayerSource, { directory: string }>,
+  signal: AbortSignal | undefined,
+) {
   const entries: TarEntry[] = [];
   const root = prefix.replace(/^\/+|\/+$/g, "");
   if (root !== "") entries.push(...parentsOf(`${root}/x`));
@@ -101,6 +102,7 @@ async function directoryEntries({
 
   async function visit(place: string, path: string): Promise<void> {
     for (const name of await readdir(place)) {
+      signal?.throwIfAborted();
       const inside = path === "" ? name : `${path}/${name}`;
       const entry = await entryFor(join(place, name), inside);
       entries.push(entry);

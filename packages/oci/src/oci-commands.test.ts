@@ -1,14 +1,17 @@
 // Each command as a function, between registries and layouts that are real and small.
 
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { cp, mkdir, readdir, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { Failure } from "@exclave/core";
-import { bundle, copy, push } from "./oci-commands.ts";
+import type { Descriptor } from "./descriptor.ts";
+import { TITLE, UNPACK } from "./file-annotations.ts";
+import { bundle, copy, inspect, pull, push } from "./oci-commands.ts";
 import { createRegistry } from "./registry/registry.ts";
 import { serveRegistry } from "./registry/serve-registry.ts";
 import { createRegistryClient } from "./registry-client.ts";
@@ -75,6 +78,46 @@ describe("a target", () => {
       (await readdir(directory)).filter((name) => name.startsWith("crm")),
       ["crm:1@x.tar"],
     );
+  });
+});
+
+describe("a push", () => {
+  test("of a directory says that it is one, and is the same whatever the directory is called", async (t) => {
+    const { directory, host, files } = await world(t);
+    await cp(files, join(directory, "others"), { recursive: true });
+
+    const first = await push(`${host}/a:v1`, [files], access, made);
+    const second = await push(`${host}/b:v1`, [join(directory, "others")], access, made);
+    await pull(`${host}/a:v1`, join(directory, "out"), access);
+
+    assert.equal(first.digest, second.digest);
+    const { layers } = (await inspect(`${host}/a:v1`, access)) as { layers: Descriptor[] };
+    assert.equal(layers[0]?.annotations?.[TITLE], ".");
+    assert.equal(layers[0]?.annotations?.[UNPACK], "true");
+    assert.deepEqual(await readdir(join(directory, "out")), ["hello"]);
+  });
+
+  test("of two files with one name is refused before anything is sent", async (t) => {
+    const { directory, host, client, files } = await world(t);
+    await writeFile(join(directory, "hello"), "another hello");
+    const paths = [join(files, "hello"), join(directory, "hello")];
+
+    await assert.rejects(push(`${host}/a:v1`, paths, access, made), /two of these .* called hello/);
+
+    assert.deepEqual(await client.tags("a"), []);
+  });
+
+  test("of a directory stops when it is asked to", async (t) => {
+    const { host, client, files } = await world(t);
+    await writeFile(join(files, "large"), randomBytes(64 * 1024 * 1024));
+    const stop = new AbortController();
+    const stopping = { ...access, signal: stop.signal };
+
+    const pushing = push(`${host}/a:v1`, [files], stopping, made);
+    setTimeout(() => stop.abort(new Failure("cancelled", "stopped")), 50);
+
+    await assert.rejects(pushing, /stopped/);
+    assert.deepEqual(await client.tags("a"), []);
   });
 });
 

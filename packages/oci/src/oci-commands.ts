@@ -1,17 +1,15 @@
 // What `exclave oci` does, one function per command. Each gives back what is printed as JSON.
 
-import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
-import { basename } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { type Digest, Failure } from "@exclave/core";
-import { type ContentStore, writeBlobBytes } from "./content-store.ts";
+import type { ContentStore } from "./content-store.ts";
 import { type CopyProgress, type CopyResult, copyArtifact } from "./copy.ts";
-import { type Descriptor, type ImageManifest, MEDIA_TYPES, parseManifest } from "./descriptor.ts";
+import { type Descriptor, parseManifest } from "./descriptor.ts";
+import { directoryAnnotations } from "./file-annotations.ts";
+import { NAMELESS } from "./layout-names.ts";
 import { type Access, openSource, openTarget } from "./open-reference.ts";
 import { packFiles } from "./pack.ts";
-import { pullFiles, TITLE } from "./pull-files.ts";
+import { pullFiles } from "./pull-files.ts";
+import { pushFiles, statOf } from "./push-files.ts";
 import { parseReference } from "./reference.ts";
 
 export interface CopyOptions {
@@ -126,50 +124,21 @@ export async function push(
   access: Access,
   { artifactType }: PushOptions,
 ): Promise<Descriptor> {
+  const { signal } = access;
   const reference = parseReference(text);
   if (reference.digest !== undefined) {
     throw new Failure("invalid", "a push goes to a tag: its digest is known once it is made");
   }
   await using target = await openTarget(reference, access);
-  const { store } = target;
-  const { repository, tag } = target.place({ repository: "artifact", tag: "latest" });
+  const place = target.place({ repository: NAMELESS, tag: "latest" });
+  const to = { store: target.store, ...place, artifactType, signal };
   const [first = ""] = paths;
-  const isDirectory = (await statOf(first)).isDirectory();
-  const made =
-    isDirectory && paths.length === 1
-      ? await packFiles({ store, repository, tag, artifactType, directory: first })
-      : await pushFiles(store, { repository, tag }, paths, artifactType, access.signal);
+  const isDirectory = paths.length === 1 && (await statOf(first)).isDirectory();
+  const made = isDirectory
+    ? await packFiles({ ...to, directory: first, annotateLayer: directoryAnnotations })
+    : await pushFiles({ ...to, paths });
   await target.finish();
   return made;
-}
-
-async function pushFiles(
-  store: ContentStore,
-  { repository, tag }: { readonly repository: string; readonly tag?: string | undefined },
-  paths: readonly string[],
-  artifactType: string,
-  signal: AbortSignal,
-): Promise<Descriptor> {
-  const layers: Descriptor[] = [];
-  for (const path of paths) {
-    const info = await statOf(path);
-    if (!info.isFile()) {
-      throw new Failure("invalid", `${path} is not a file; a directory is pushed alone`);
-    }
-    const digest = await digestOfFile(path);
-    const annotations = { [TITLE]: basename(path) };
-    const layer = { mediaType: OCTETS, digest, size: info.size, annotations };
-    await store.writeBlob(repository, layer, (start) => createReadStream(path, { start }), {
-      signal,
-    });
-    layers.push(layer);
-  }
-  const config = await writeBlobBytes(store, repository, MEDIA_TYPES.empty, Buffer.from("{}"));
-  const mediaType = MEDIA_TYPES.manifest;
-  const document: ImageManifest = { schemaVersion: 2, mediaType, artifactType, config, layers };
-  const bytes = Buffer.from(JSON.stringify(document));
-  const digest = await store.writeManifest(repository, bytes, mediaType, tag, { signal });
-  return { mediaType, digest, size: bytes.length };
 }
 
 export async function pull(
@@ -190,18 +159,4 @@ export async function pull(
   const { layers } = parsed.manifest;
   await pullFiles({ store, repository, layers, directory, signal });
   return { digest, directory, layers: layers.length };
-}
-
-const OCTETS = "application/octet-stream";
-
-async function digestOfFile(path: string): Promise<Digest> {
-  const hash = createHash("sha256");
-  await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash);
-  return `sha256:${hash.digest("hex")}` as Digest;
-}
-
-async function statOf(path: string) {
-  return stat(path).catch((cause: unknown) => {
-    throw new Failure("not_found", `there is no ${path}`, { cause });
-  });
 }

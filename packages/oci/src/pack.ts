@@ -17,6 +17,7 @@ interface Target {
   readonly repository: string;
   readonly tag?: string | undefined;
   readonly annotations?: Annotations | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface PackFiles extends Target {
@@ -24,23 +25,26 @@ export interface PackFiles extends Target {
   readonly artifactType: string;
   readonly compressionLevel?: number;
   readonly subject?: Descriptor | undefined;
+  /** What the layer says about itself, by the digest of its archive before it was compressed. */
+  readonly annotateLayer?: (diffId: Digest) => Annotations;
 }
 
 /** One layer with everything that is in the directory. */
 export async function packFiles(files: PackFiles): Promise<Descriptor> {
-  const { store, repository, directory, artifactType, annotations, subject } = files;
+  const { store, repository, directory, artifactType, annotations, subject, signal } = files;
   await using layer = await createLayer(
     { directory },
-    { mediaType: MEDIA_TYPES.files, ...level(files) },
+    { mediaType: MEDIA_TYPES.files, signal, ...level(files) },
   );
-  await store.writeBlob(repository, layer.descriptor, layer.open);
+  await store.writeBlob(repository, layer.descriptor, layer.open, { signal });
+  const said = files.annotateLayer && { annotations: files.annotateLayer(layer.diffId) };
   const config = await writeBlobBytes(store, repository, MEDIA_TYPES.empty, Buffer.from("{}"));
   return writeDocument(files, {
     schemaVersion: 2,
     mediaType: MEDIA_TYPES.manifest,
     artifactType,
     config,
-    layers: [layer.descriptor],
+    layers: [{ ...layer.descriptor, ...said }],
     ...(subject && { subject }),
     ...(annotations && { annotations }),
   });
@@ -67,15 +71,15 @@ export interface PackImageConfig {
 }
 
 export async function packImage(image: PackImage): Promise<Descriptor> {
-  const { store, repository, annotations, baseImage } = image;
+  const { store, repository, annotations, baseImage, signal } = image;
   const base = baseImage && (await readImage(store, baseImage.repository, baseImage.digest));
   const layers: Descriptor[] = [...(base?.manifest.layers ?? [])];
   const diffIds: Digest[] = [...(base?.config.rootfs.diff_ids ?? [])];
   for (const layer of layers) await bring(image, layer);
 
   for (const source of image.layers) {
-    await using layer = await createLayer(source, level(image));
-    await store.writeBlob(repository, layer.descriptor, layer.open);
+    await using layer = await createLayer(source, { signal, ...level(image) });
+    await store.writeBlob(repository, layer.descriptor, layer.open, { signal });
     layers.push(layer.descriptor);
     diffIds.push(layer.diffId);
   }
@@ -158,10 +162,10 @@ async function writeDocument(
   target: Target,
   document: ImageManifest | ImageIndex,
 ): Promise<Descriptor> {
-  const { store, repository, tag } = target;
+  const { store, repository, tag, signal } = target;
   const bytes = Buffer.from(JSON.stringify(document));
   if (bytes.length > 4 * 1024 * 1024) throw new Failure("too_large", "the manifest is over 4 MiB");
   const mediaType = document.mediaType ?? MEDIA_TYPES.manifest;
-  const digest = await store.writeManifest(repository, bytes, mediaType, tag);
+  const digest = await store.writeManifest(repository, bytes, mediaType, tag, { signal });
   return { mediaType, digest, size: bytes.length };
 }

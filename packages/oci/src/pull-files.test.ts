@@ -4,10 +4,12 @@ import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { Failure } from "@exclave/core";
 import { type ContentStore, writeBlobBytes } from "./content-store.ts";
-import type { Descriptor } from "./descriptor.ts";
+import { type Descriptor, MEDIA_TYPES } from "./descriptor.ts";
 import { bytesOf } from "./digest.ts";
+import { TITLE, UNPACK } from "./file-annotations.ts";
+import { createLayer } from "./layer.ts";
 import { createMemoryStore } from "./memory-store.ts";
-import { pullFiles, TITLE } from "./pull-files.ts";
+import { pullFiles } from "./pull-files.ts";
 import { temporaryDirectory } from "./testing/temporary-directory.ts";
 
 const OCTETS = "application/octet-stream";
@@ -58,6 +60,23 @@ describe("pulling files", () => {
 
     assert.equal(await readFile(join(directory, "notes.txt"), "utf8"), "good");
     assert.deepEqual(await readdir(directory), ["notes.txt"]);
+  });
+
+  test("takes a layer with a name for a file whatever its type, and unpacks what asks for it", async (t) => {
+    const { directory, store, pull } = await world(t);
+    await mkdir(join(directory, "../from"));
+    await writeFile(join(directory, "../from/inside"), "inside");
+    await using layer = await createLayer({ directory: join(directory, "../from") });
+    await store.writeBlob("a", layer.descriptor, layer.open);
+    const marked = { ...layer.descriptor, annotations: { [TITLE]: "x", [UNPACK]: "true" } };
+
+    // As oras pushes a text file when nobody says what it is.
+    await pull(store, await titled(store, "hello.txt", "hello", MEDIA_TYPES.layerTar));
+    await pull(store, { ...layer.descriptor, annotations: { [TITLE]: "inside.tgz" } });
+    await pull(store, { ...marked, mediaType: "application/vnd.example.own" });
+
+    assert.deepEqual((await readdir(directory)).sort(), ["hello.txt", "inside", "inside.tgz"]);
+    assert.equal(await readFile(join(directory, "hello.txt"), "utf8"), "hello");
   });
 
   for (const title of ["", ".", "..", "../up", "/tmp/absolute", "sub/file", "a\0b"]) {

@@ -7,8 +7,9 @@ import { basename, dirname, join } from "node:path";
 import { Failure } from "@exclave/core";
 import { writeAll } from "./blob-files.ts";
 import type { ContentStore } from "./content-store.ts";
-import type { Descriptor } from "./descriptor.ts";
+import { type Descriptor, MEDIA_TYPES } from "./descriptor.ts";
 import { verified } from "./digest.ts";
+import { TITLE, UNPACK } from "./file-annotations.ts";
 import { unpackOnto } from "./unpack.ts";
 import { guardLinks } from "./unpack-links.ts";
 
@@ -20,7 +21,10 @@ export interface PullFiles {
   readonly signal: AbortSignal;
 }
 
-/** Layers that are archives are unpacked; those that have a name become a file of that name. */
+/**
+ * A layer with a name becomes a file of that name, whatever it is, unless it asks to be unpacked. An
+ * archive without a name can only be meant to be unpacked.
+ */
 export async function pullFiles({ store, repository, layers, directory, signal }: PullFiles) {
   await mkdir(directory, { recursive: true });
   await guardLinks(directory, async (links) => {
@@ -28,19 +32,24 @@ export async function pullFiles({ store, repository, layers, directory, signal }
       const place = placeOf(layer);
       const stream = verified(store.readBlob(repository, layer.digest, { signal }), layer);
       if (place.kind === "file") await writeWhole(stream, join(directory, place.name), signal);
-      else await unpackOnto(stream, layer.mediaType, directory, { signal, links });
+      else await unpackOnto(stream, place.mediaType, directory, { signal, links });
     }
   });
 }
 
-type Place = { readonly kind: "archive" } | { readonly kind: "file"; readonly name: string };
-
-export const TITLE = "org.opencontainers.image.title";
+type Place =
+  | { readonly kind: "archive"; readonly mediaType: string }
+  | { readonly kind: "file"; readonly name: string };
 
 function placeOf({ mediaType, annotations }: Descriptor): Place {
-  if (/\btar\b/.test(mediaType)) return { kind: "archive" };
   const name = annotations?.[TITLE];
+  if (annotations?.[UNPACK] === "true") {
+    // Its media type is whatever its author chose; what oras packs is always gzip.
+    const isSaid = /[+.](?:gzip|zstd|tar)$/.test(mediaType);
+    return { kind: "archive", mediaType: isSaid ? mediaType : MEDIA_TYPES.layerGzip };
+  }
   if (name === undefined) {
+    if (/\btar\b/.test(mediaType)) return { kind: "archive", mediaType };
     throw new Failure("invalid", `a layer of ${mediaType} has no name to be written as`);
   }
   // A name from outside: it names a file here and no place elsewhere.
