@@ -175,13 +175,29 @@ describe("taking things away", () => {
 
     const wrong = await bench.run(destroy, { isTTY: true, stdin: "yes\n" });
     assert.deepEqual([wrong.exitCode, double.asked.length], [2, 0]);
-    assert.match(wrong.stderr, /takes down everything in acme[\s\S]*nothing was done/);
+    assert.match(wrong.stderr, /takes down everything in acme[\s\S]*nothing was done; --yes/);
+
+    const none = await bench.run(destroy, { isTTY: true, stdin: "" });
+    assert.deepEqual([none.exitCode, double.asked.length], [2, 0]);
 
     const right = await bench.run(destroy, { isTTY: true, stdin: "acme\n" });
     assert.deepEqual([right.exitCode, double.asked.length], [0, 1]);
   });
 
-  test("does not ask a script, nor with --yes", async (t) => {
+  test("does nothing for a script that did not say --yes", async (t) => {
+    const double = await createApiDouble(t, { destroyInstall: () => installView() });
+    const bench = await createBench(t, double);
+
+    for (const verb of ["destroy", "forget"]) {
+      const ran = await bench.run(["install", verb, "acme"], { stdin: "acme\n" });
+
+      assert.deepEqual([ran.exitCode, ran.stdout], [2, ""]);
+      assert.equal(ran.stderr, "error: nothing was done; --yes goes on without asking\n");
+    }
+    assert.deepEqual(double.asked, []);
+  });
+
+  test("asks nobody with --yes, with a terminal or without", async (t) => {
     const note = { forgotten: "acme", note: "its record stays" };
     const double = await createApiDouble(t, {
       destroyInstall: () => installView(),
@@ -189,9 +205,10 @@ describe("taking things away", () => {
     });
     const bench = await createBench(t, double);
 
-    assert.equal((await bench.run(destroy)).exitCode, 0);
+    const destroyed = await bench.run([...destroy, "--yes"]);
     const forgotten = await bench.run(["install", "forget", "acme", "-y"], { isTTY: true });
 
+    assert.deepEqual([destroyed.exitCode, destroyed.stderr], [0, ""]);
     assert.equal(forgotten.stdout, "acme is forgotten: its record stays\n");
   });
 });

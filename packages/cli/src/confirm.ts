@@ -1,5 +1,7 @@
-// A person at a terminal is asked once before something is taken away; a script is not.
+// Before something is taken away somebody says so: a person at a terminal by typing its name, a
+// script by --yes. A script that forgot is not taken for one that meant it.
 
+import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
 import { PassThrough } from "node:stream";
 import type { Cli } from "./cli.ts";
@@ -7,14 +9,20 @@ import { CliProblem } from "./problem.ts";
 
 export async function confirmByName(cli: Cli, name: string, warning: string): Promise<void> {
   const { stdin, stderr, signal } = cli.world;
-  if ((stdin as { isTTY?: boolean }).isTTY !== true) return;
+  if ((stdin as { isTTY?: boolean }).isTTY !== true) throw nothingDone();
   stderr.write(`${warning}\nType ${name} to go on: `);
   const lines = createInterface({ input: stdin, output: new PassThrough() });
   try {
-    const answer = await lines.question("", { signal });
+    // Ctrl-D closes without an answer, and a question alone would wait for one for ever.
+    const closed = once(lines, "close").then(() => "");
+    const answer = await Promise.race([lines.question("", { signal }), closed]);
     if (answer.trim() === name) return;
-    throw new CliProblem("usage", "nothing was done", { hint: "--yes goes on without asking" });
+    throw nothingDone();
   } finally {
     lines.close();
   }
+}
+
+function nothingDone(): CliProblem {
+  return new CliProblem("usage", "nothing was done; --yes goes on without asking");
 }

@@ -23,7 +23,7 @@ export function addInstallDestroy(install: Command, world: World): void {
     .description("take everything down in reverse order, then the sandbox")
     .argument("<name>")
     .option("--because <reason>", "why, for the record")
-    .option("-y, --yes", "do not ask")
+    .option("-y, --yes", "go on without asking; needed where there is no terminal")
     .option("--wait", "wait until nothing is left")
     .addOption(durationOption("--timeout <duration>", "how long to wait", "10m"))
     .action(

@@ -14,7 +14,7 @@ export function addInstallForget(install: Command, world: World): void {
     )
     .argument("<name>")
     .option("--force", "also when it was not destroyed: what runs there goes on running")
-    .option("-y, --yes", "do not ask")
+    .option("-y, --yes", "go on without asking; needed where there is no terminal")
     .action(
       handler(
         world,
