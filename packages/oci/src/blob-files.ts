@@ -3,7 +3,7 @@
 
 import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { type FileHandle, mkdir, open, readFile, rm, stat } from "node:fs/promises";
+import { type FileHandle, open, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Digest } from "@exclave/core";
 import {
@@ -13,7 +13,13 @@ import {
   openSource,
   splitDigest,
 } from "./digest.ts";
-import { diskFailure, renameMaking, syncDirectory, unlessAbsent } from "./durable-files.ts";
+import {
+  diskFailure,
+  makeDirectory,
+  renameMaking,
+  syncDirectory,
+  unlessAbsent,
+} from "./durable-files.ts";
 
 export { unlessAbsent, writeFileDurably } from "./durable-files.ts";
 
@@ -57,7 +63,9 @@ export function createBlobFiles(directory: string): BlobFiles {
 
   async function write(expected: Expected, source: ByteSource, signal?: AbortSignal) {
     const file = await temporary();
-    const handle = await open(file, "wx");
+    const handle = await open(file, "wx").catch((reason: unknown) => {
+      throw diskFailure(reason);
+    });
     try {
       const verifier = createVerifier(expected);
       let at = 0;
@@ -88,7 +96,12 @@ export function createBlobFiles(directory: string): BlobFiles {
   }
 
   async function temporary(): Promise<string> {
-    await mkdir(temporaryDirectory, { recursive: true });
+    try {
+      // The first directories of a store: without a sync, all that is below them could be lost.
+      await makeDirectory(temporaryDirectory);
+    } catch (reason) {
+      throw diskFailure(reason);
+    }
     return join(temporaryDirectory, randomUUID());
   }
 

@@ -59,7 +59,7 @@ async function openMaking(file: string, flags: string): Promise<FileHandle> {
 /** Directories made a moment ago by anyone: a name below them counts only once they do. */
 const making = new Set<Promise<void>>();
 
-async function makeDirectory(directory: string): Promise<void> {
+export async function makeDirectory(directory: string): Promise<void> {
   const made = makeAndSync(resolve(directory));
   making.add(made);
   try {
