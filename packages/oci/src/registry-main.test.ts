@@ -161,10 +161,10 @@ describe("the registry as a program", () => {
 
   test("says that an address is taken, and what it can do", async (t) => {
     const directory = await temporaryDirectory(t);
-    const args = ["--directory", directory, "--anonymous"];
-    const { url } = await start(t, args);
+    const { url } = await start(t, ["--directory", join(directory, "a"), "--anonymous"]);
 
-    const second = await finish(run(t, [...args, "--address", new URL(url).host]));
+    const other = ["--directory", join(directory, "b"), "--anonymous"];
+    const second = await finish(run(t, [...other, "--address", new URL(url).host]));
     const help = await finish(run(t, ["--help"]));
 
     assert.equal(second.code, 1);
@@ -172,6 +172,40 @@ describe("the registry as a program", () => {
     assert.equal(help.code, 0);
     for (const option of ["--directory", "--address", "--anonymous", "--auth-keys", "--collect"]) {
       assert.ok(help.stdout.includes(option));
+    }
+  });
+
+  test("leaves a directory to the registry that serves it, which goes on; all can collect", async (t) => {
+    const directory = await temporaryDirectory(t);
+    const args = ["--directory", directory, "--anonymous"];
+    const { child, url } = await start(t, args);
+    const begun = await fetch(new URL("/v2/a/blobs/uploads/", url), { method: "POST" });
+    const upload = new URL(begun.headers.get("location") ?? "", url);
+    await fetch(upload, { method: "PATCH", body: "half" });
+
+    const second = await finish(run(t, args));
+    const collected = await finish(run(t, ["--directory", directory, "--collect"]));
+
+    const because = `error: another registry serves this directory: ${directory}\n`;
+    assert.deepEqual(second, { code: 1, stdout: "", stderr: because });
+    assert.equal(collected.code, 0);
+    upload.searchParams.set("digest", digestOf("half and half"));
+    const done = await fetch(upload, { method: "PUT", body: " and half" });
+    assert.equal(done.status, 201);
+    child.kill("SIGTERM");
+    await once(child, "exit");
+    await start(t, args);
+  });
+
+  test("says before it listens that there can be no content where it was told to keep it", async (t) => {
+    const directory = await temporaryDirectory(t);
+    const file = join(directory, "file");
+    await writeFile(file, "not a directory");
+
+    for (const place of [file, join(file, "below")]) {
+      const ended = await finish(run(t, ["--directory", place, "--anonymous"]));
+      const stderr = `error: ${place} is not a directory\n`;
+      assert.deepEqual(ended, { code: 2, stdout: "", stderr });
     }
   });
 

@@ -122,6 +122,7 @@ async function serve(directory: string, options: Options): Promise<void> {
     mayLackBlobs: auth.kind === "anonymous",
     onError: (reason) => process.stderr.write(`${describe(reason)}\n`),
   }).catch((cause: unknown) => {
+    if (cause instanceof Failure) throw cause;
     const { message } = asFailure(cause);
     throw new Failure("unavailable", `cannot listen on ${address}: ${message}`, { cause });
   });

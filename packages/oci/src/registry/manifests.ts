@@ -82,8 +82,7 @@ async function remove({ response, files }: Exchange, repository: string, referen
 }
 
 export async function handleTags(exchange: Exchange, repository: string): Promise<void> {
-  const { request, response, query, caller, files } = exchange;
-  if (request.method !== "GET") throw unsupported();
+  const { response, query, caller, files } = exchange;
   if (caller.digests) throw new RegistryError("DENIED", "the token opens digests, not tags");
   if (!(await files.hasRepository(repository))) {
     throw new RegistryError("NAME_UNKNOWN", `there is no repository ${repository}`);
@@ -103,8 +102,7 @@ export async function handleTags(exchange: Exchange, repository: string): Promis
 }
 
 export async function handleReferrers(exchange: Exchange, repository: string, digest: Digest) {
-  const { request, response, query, files } = exchange;
-  if (request.method !== "GET") throw unsupported();
+  const { response, query, files } = exchange;
   const artifactType = query.get("artifactType") || undefined;
   const last = query.get("last") ?? "";
   const rest = files.listReferrers(repository, digest, { artifactType, last });

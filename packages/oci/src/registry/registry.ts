@@ -3,26 +3,33 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Failure } from "@exclave/core";
+import { diskFailure } from "../durable-files.ts";
 import { createAuthorizer, type RegistryAuth } from "./authorize.ts";
 import { handleBlob, handleUpload, handleUploads } from "./blobs.ts";
+import { claimDirectory, type DirectoryClaim } from "./claim-directory.ts";
 import { collectGarbage, GRACE_MS } from "./collect-garbage.ts";
 import { answer, answerJson } from "./exchange.ts";
 import { handleManifest, handleReferrers, handleTags } from "./manifests.ts";
 import { createReach } from "./reach.ts";
 import { RegistryError } from "./registry-error.ts";
 import { createRegistryFiles } from "./registry-files.ts";
-import { parseRoute } from "./route.ts";
+import { checkMethod, parseRoute, parseTarget } from "./route.ts";
 import { createUploads } from "./uploads.ts";
 
 export interface Registry {
+  /**
+   * Takes the directory and sweeps away what another registry left unfinished there; fails while that
+   * one still runs. A request does the same, so that only who wants to know early has to ask.
+   */
+  open(): Promise<void>;
   /** Answers one request, whatever happens; never rejects. */
   handle(request: IncomingMessage, response: ServerResponse): Promise<void>;
-  /** Drops uploads under way. Content stays. */
+  /** Drops uploads under way and lets go of the directory. Content stays. */
   close(): Promise<void>;
 }
 
 export interface RegistryOptions {
-  /** Belongs to one registry at a time: what another one left unfinished is swept away. */
+  /** Belongs to one registry at a time; collecting garbage in it is open to all. */
   readonly directory: string;
   readonly auth: RegistryAuth;
   readonly now?: () => number;
@@ -50,20 +57,45 @@ export function createRegistry(options: RegistryOptions): Registry {
   const files = createRegistryFiles(directory);
   const uploads = createUploads(files.blobs, now);
   const authorizer = createAuthorizer(auth, { reach: createReach(files), now });
-  const swept = files.blobs.sweep();
-  swept.catch(onError);
+  let opened: Promise<DirectoryClaim> | undefined;
   let collecting: Promise<void> | undefined;
   const timer = setInterval(() => {
     collecting ??= collect();
   }, options.collect?.everyMs ?? COLLECT_EVERY_MS);
   timer.unref();
 
-  return { handle, close };
+  return { open, handle, close };
+
+  async function open(): Promise<void> {
+    opened ??= takeOver();
+    const mine = opened;
+    try {
+      await mine;
+    } catch (reason) {
+      // Whoever has the directory may be gone the next time.
+      if (opened === mine) opened = undefined;
+      throw reason;
+    }
+  }
+
+  async function takeOver(): Promise<DirectoryClaim> {
+    const claim = await claimDirectory(directory);
+    try {
+      await files.blobs.sweep();
+      return claim;
+    } catch (reason) {
+      claim.release();
+      throw reason;
+    }
+  }
 
   async function close(): Promise<void> {
     clearInterval(timer);
-    await collecting;
+    const claim = await opened?.catch(() => undefined);
     await uploads.close();
+    claim?.release();
+    // Beside this, the next registry can be at work already.
+    await collecting;
   }
 
   async function collect(): Promise<void> {
@@ -80,10 +112,10 @@ export function createRegistry(options: RegistryOptions): Registry {
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
-      await swept;
+      await open();
       await dispatch(request, response);
     } catch (reason) {
-      const error = asRegistryError(reason);
+      const error = asRegistryError(diskFailure(reason));
       const isGone = response.destroyed || (request.destroyed && !request.complete);
       if (isGone || response.headersSent) {
         response.destroy();
@@ -96,10 +128,11 @@ export function createRegistry(options: RegistryOptions): Registry {
   }
 
   async function dispatch(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(request.url ?? "/", "http://registry");
+    const url = parseTarget(request.url ?? "/");
     response.setHeader("docker-distribution-api-version", "registry/2.0");
     const route = parseRoute(url.pathname);
     const caller = await authorizer.authorize(request, route);
+    checkMethod(route, request.method);
     const query = url.searchParams;
     const exchange = { request, response, query, caller, files, uploads, mayLackBlobs };
     switch (route.kind) {

@@ -17,10 +17,28 @@ export type Route =
 const PATTERN =
   /^\/v2\/(?<name>.+)\/(?:(?<uploads>blobs\/uploads\/?)|blobs\/uploads\/(?<upload>[^/]+)|blobs\/(?<blob>[^/]+)|manifests\/(?<manifest>[^/]+)|(?<tags>tags\/list)|referrers\/(?<referrers>[^/]+))$/;
 
+// biome-ignore format: a table reads as a table.
+const METHODS: Readonly<Record<Route["kind"], readonly string[]>> = {
+  base:      ["GET", "HEAD"],
+  blob:      ["GET", "HEAD", "DELETE"],
+  uploads:   ["POST"],
+  upload:    ["GET", "PATCH", "PUT", "DELETE"],
+  manifest:  ["GET", "HEAD", "PUT", "DELETE"],
+  tags:      ["GET"],
+  referrers: ["GET"],
+};
+
+/** Where a request goes: a path, with however many slashes it begins, or a whole address. */
+export function parseTarget(target: string): URL {
+  const url = URL.parse(target.startsWith("/") ? `http://registry${target}` : target);
+  if (!url) throw nothingHere();
+  return url;
+}
+
 export function parseRoute(path: string): Route {
   if (path === "/v2/" || path === "/v2") return { kind: "base" };
   const found = PATTERN.exec(path)?.groups;
-  if (!found) throw new RegistryError("UNSUPPORTED", "there is nothing here", { status: 404 });
+  if (!found) throw nothingHere();
 
   const repository = found["name"] ?? "";
   checkName(repository);
@@ -36,6 +54,13 @@ export function parseRoute(path: string): Route {
     return { kind: "blob", repository, digest: readDigest(found["blob"]) };
   }
   return { kind: "referrers", repository, digest: readDigest(found["referrers"] ?? "") };
+}
+
+export function checkMethod({ kind }: Route, method = ""): void {
+  const allowed = METHODS[kind];
+  if (allowed.includes(method)) return;
+  const headers = { allow: allowed.join(", ") };
+  throw new RegistryError("UNSUPPORTED", "this cannot be done here", { headers });
 }
 
 export function checkName(repository: string): void {
@@ -54,6 +79,10 @@ function readReference(text: string): string {
   if (reference.includes(":")) return readDigest(reference);
   if (Tag.safeParse(reference).success) return reference;
   throw new RegistryError("MANIFEST_INVALID", `${reference} is neither a tag nor a digest`);
+}
+
+function nothingHere(): RegistryError {
+  return new RegistryError("UNSUPPORTED", "there is nothing here", { status: 404 });
 }
 
 function unescapePath(text: string): string {

@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { REGISTRY_HTTP, REGISTRY_IDLE_MS_MAX } from "./http-options.ts";
 import { createRegistry, type RegistryOptions } from "./registry.ts";
 
 export interface RunningRegistry {
@@ -10,22 +11,22 @@ export interface RunningRegistry {
   close(): Promise<void>;
 }
 
-const IDLE_MS_MAX = 10 * 60_000;
-
 export async function serveRegistry(
   options: RegistryOptions & { readonly host: string; readonly port: number },
 ): Promise<RunningRegistry> {
   const registry = createRegistry(options);
-  // A blob may take as long as it takes, but not a peer that neither sends nor reads.
-  const server = createServer(
-    { requestTimeout: 0, keepAliveTimeout: 60_000 },
-    (request, response) => {
-      void registry.handle(request, response);
-    },
-  );
-  server.setTimeout(IDLE_MS_MAX);
-  server.listen(options.port, options.host);
-  await once(server, "listening");
+  const server = createServer(REGISTRY_HTTP, (request, response) => {
+    void registry.handle(request, response);
+  });
+  server.setTimeout(REGISTRY_IDLE_MS_MAX);
+  try {
+    await registry.open();
+    server.listen(options.port, options.host);
+    await once(server, "listening");
+  } catch (reason) {
+    await registry.close();
+    throw reason;
+  }
   const { address, port, family } = server.address() as AddressInfo;
   const host = family === "IPv6" ? `[${address}]` : address;
 

@@ -2,6 +2,8 @@
 // plain requests, so that nothing of our client stands between the test and the answer.
 
 import assert from "node:assert/strict";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
 import type { TestContext } from "node:test";
 import type { Digest } from "@exclave/core";
 import { MEDIA_TYPES } from "../../descriptor.ts";
@@ -72,6 +74,15 @@ export async function openRegistry(
     const response = await send("PUT", path, { headers, body });
     return { response, digest: digestOf(body), body };
   }
+}
+
+/** Every file with content or links; directories without files do not count, nor does the lock. */
+export async function filesOf({ directory }: OpenRegistry): Promise<string[]> {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile() && entry.name !== "lock")
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort();
 }
 
 /** The code of an error, from a body that has the form the specification gives it. */
