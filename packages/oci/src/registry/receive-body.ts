@@ -1,10 +1,14 @@
 // A request's body on its way to disk. Chunks come in the size a socket has them; they are handed on
-// by the megabyte, and the next megabyte arrives while the last one is being written.
+// by the megabyte, and the next megabyte arrives while the last one is being written. What comes
+// slowly is not kept for long: how far an upload is shows in what was handed on.
 
 import type { Readable } from "node:stream";
 import { RegistryError } from "./registry-error.ts";
 
 const BATCH_BYTES = 1024 * 1024;
+/** A chunk of one byte takes half a kilobyte of memory. So many of them are made one. */
+const JOINED_CHUNKS = 1024;
+const HOLD_MS_MAX = 100;
 
 /**
  * Hands the whole body to `take`, batch by batch, one at a time. What arrived before a connection
@@ -26,14 +30,18 @@ export async function receiveBody(
 }
 
 interface Inbox {
-  /** A batch that is full, or the last one, or none at the end. */
+  /** A batch that is full or has waited long enough, or the last one, or none at the end. */
   next(): Promise<Buffer[]>;
   close(): void;
 }
 
 function openInbox(body: Readable): Inbox {
   let batch: Buffer[] = [];
+  /** How many at the front of the batch were made of others. */
+  let joined = 0;
   let size = 0;
+  let isDue = false;
+  let timer: NodeJS.Timeout | undefined;
   let end: "open" | "reached" | BrokenBody = "open";
   if (body.readableEnded) end = "reached";
   else if (body.destroyed) end = new BrokenBody();
@@ -41,9 +49,15 @@ function openInbox(body: Readable): Inbox {
 
   const onData = (chunk: Buffer) => {
     batch.push(chunk);
+    if (batch.length - joined === JOINED_CHUNKS) batch.push(Buffer.concat(batch.splice(joined++)));
     size += chunk.length;
+    timer ??= setTimeout(handOn, HOLD_MS_MAX);
     if (size < BATCH_BYTES) return;
     body.pause();
+    handOn();
+  };
+  const handOn = () => {
+    isDue = true;
     wake();
   };
   const finish = (how: "reached" | BrokenBody) => {
@@ -58,7 +72,7 @@ function openInbox(body: Readable): Inbox {
   return { next, close };
 
   async function next(): Promise<Buffer[]> {
-    if (size < BATCH_BYTES && end === "open") {
+    if (!isDue && end === "open") {
       await new Promise<void>((resolve) => {
         wake = resolve;
       });
@@ -66,13 +80,22 @@ function openInbox(body: Readable): Inbox {
     if (size === 0 && end instanceof BrokenBody) throw end;
     const full = batch;
     batch = [];
+    joined = 0;
     size = 0;
+    isDue = false;
+    stopTimer();
     body.resume();
     return full;
   }
 
   function close(): void {
+    stopTimer();
     body.off("data", onData).off("end", onEnd).off("close", onClose);
+  }
+
+  function stopTimer(): void {
+    clearTimeout(timer);
+    timer = undefined;
   }
 }
 
