@@ -2,9 +2,9 @@
 // not moved again; blobs come before the manifest that needs them, children before their index, and
 // the tag last: a destination that stops in the middle has nothing that is not whole.
 
-import type { Digest } from "@exclave/core";
+import { type Digest, Failure } from "@exclave/core";
 import type { ContentStore, ManifestHead } from "./content-store.ts";
-import { type CopyTree, readReferrers, readTree } from "./copy-tree.ts";
+import { type CopyTree, checkPlatforms, readReferrers, readTree } from "./copy-tree.ts";
 import { createWindow, runInWindow } from "./copy-window.ts";
 import { childrenOf, type Descriptor, isIndexType, parseManifest } from "./descriptor.ts";
 import type { Sink } from "./raw-download.ts";
@@ -53,6 +53,7 @@ const PROGRESS_EVERY_MS = 100;
 
 export async function copyArtifact(copy: CopyArtifact): Promise<CopyResult> {
   const { digest } = copy.source;
+  if (copy.platforms) checkPlatforms(copy.platforms);
   const requestsBefore = requestsOf(copy);
   const meter = createMeter(copy.onProgress);
 
@@ -123,13 +124,29 @@ async function bring(copy: CopyArtifact, meter: Meter): Promise<void> {
   } finally {
     for (const stop of unlisten) stop();
   }
-  for (const { manifest, isThere } of tree.toReversed()) {
+  for (const { manifest, isThere, isSparse } of tree.toReversed()) {
     const { bytes, mediaType, digest } = manifest;
     // The top manifest comes last, and its tag with it.
     const tag = digest === source.digest ? target.tag : undefined;
     if (isThere && tag === undefined) continue;
-    await to.writeManifest(target.repository, bytes, mediaType, tag, { digest, signal });
+    try {
+      await to.writeManifest(target.repository, bytes, mediaType, tag, { digest, signal });
+    } catch (reason) {
+      throw isSparse ? explainSparse(reason, target.repository) : reason;
+    }
   }
+}
+
+/** The specification lets a registry refuse an index whose children it does not have. */
+function explainSparse(reason: unknown, repository: string): unknown {
+  if (!(reason instanceof Failure)) return reason;
+  const said = reason.details["registryCode"];
+  if (typeof said !== "string" || !said.endsWith("UNKNOWN")) return reason;
+  return new Failure(
+    "invalid",
+    `the registry of ${repository} takes an index only with all that it lists: copy without --platform, or to a registry that takes a part`,
+    { cause: reason },
+  );
 }
 
 /** Each once, largest first: the last blob to finish is then a small one. */

@@ -145,7 +145,7 @@ function isNamedByTag(digest: Digest): boolean {
 function explain(reason: unknown): never {
   if (!(reason instanceof Failure)) throw reason;
   if (reason.details["registryCode"] !== "MANIFEST_BLOB_UNKNOWN") throw reason;
-  throw new Failure("not_found", reason.message, { cause: reason });
+  throw new Failure("not_found", reason.message, { cause: reason, details: reason.details });
 }
 
 function saidDigest(response: IncomingMessage): Digest | undefined {
