@@ -13,7 +13,7 @@ export async function writeFileDurably(file: string, text: string): Promise<void
   const handle = await openMaking(temporary, "wx");
   try {
     await handle.writeFile(text);
-    await handle.sync();
+    await inSyncTurn(() => handle.sync());
     await rename(temporary, file);
     await syncDirectory(dirname(file));
   } catch (reason) {
@@ -111,10 +111,37 @@ function startSync(directory: string): Promise<void> {
 async function syncNow(directory: string): Promise<void> {
   const handle = await open(directory, "r");
   try {
-    await handle.sync();
+    await inSyncTurn(() => handle.sync());
   } finally {
     closeLater(handle);
   }
+}
+
+/**
+ * Each sync holds one of the four threads that file calls have, on a slow disk for long. One is left
+ * for everything else, above all for reading.
+ */
+const SYNCS_MAX = 3;
+let syncCount = 0;
+const waitingToSync: (() => void)[] = [];
+
+/** Syncs when it is its turn; first come, first served. No sync may wait for another inside of it. */
+export async function inSyncTurn(sync: () => Promise<void>): Promise<void> {
+  if (canSyncNow()) syncCount += 1;
+  // Whoever is done hands its place on, so that nobody who comes later gets in between.
+  else await new Promise<void>((resolve) => waitingToSync.push(resolve));
+  try {
+    await sync();
+  } finally {
+    const next = waitingToSync.shift();
+    if (next) next();
+    else syncCount -= 1;
+  }
+}
+
+/** For a sync that somebody would like, but does not need. */
+export function canSyncNow(): boolean {
+  return syncCount < SYNCS_MAX;
 }
 
 /** For a file of which everything is on disk already: nobody has to wait for this. */

@@ -8,7 +8,7 @@ import { answerRange } from "./http-range.ts";
 import { RegistryError } from "./registry-error.ts";
 import { checkName, readDigest } from "./route.ts";
 import { sendFile } from "./send-file.ts";
-import type { Upload } from "./uploads.ts";
+import type { OwnUpload, Upload } from "./uploads.ts";
 
 export async function handleBlob(exchange: Exchange, repository: string, digest: Digest) {
   const { request, response, files } = exchange;
@@ -20,7 +20,9 @@ export async function handleBlob(exchange: Exchange, repository: string, digest:
 
   const size = await files.headBlob(repository, digest);
   if (size === undefined) throw unknownBlob(digest);
-  const range = answerRange(request.headers.range, size);
+  // A range is for GET only (RFC 9110, 14.2).
+  const asked = request.method === "GET" ? request.headers.range : undefined;
+  const range = answerRange(asked, size);
   const headers = {
     "content-type": "application/octet-stream",
     "docker-content-digest": digest,
@@ -64,43 +66,48 @@ export async function handleUploads(exchange: Exchange, repository: string): Pro
   await uploads.dropIdle();
   const upload = await uploads.begin(repository, readAlgorithm(query, digest));
   if (digest === undefined) return answerUpload(exchange, upload, 202);
-  try {
-    await uploads.append(upload, request);
-  } catch (reason) {
-    await uploads.cancel(upload).catch(() => undefined);
-    throw reason;
-  }
-  await finish(exchange, upload, digest);
+  await uploads.take(repository, upload.id, async (own) => {
+    try {
+      await own.append(request);
+    } catch (reason) {
+      await own.cancel();
+      throw reason;
+    }
+    await finish(exchange, own, digest);
+  });
 }
 
 /** An upload that is open: more bytes, the last ones, how far it is, or its end. */
 export async function handleUpload(exchange: Exchange, repository: string, id: string) {
-  const { request, response, query, uploads } = exchange;
-  const upload = await uploads.find(repository, id);
+  const { request, uploads } = exchange;
   switch (request.method) {
     case "GET":
-      return answerUpload(exchange, upload, 204);
+      return answerUpload(exchange, await uploads.find(repository, id), 204);
     case "PATCH":
-      checkPlace(exchange, upload);
-      await uploads.append(upload, request);
-      return answerUpload(exchange, upload, 202);
-    case "PUT": {
-      const digest = readDigest(query.get("digest") ?? "");
-      checkPlace(exchange, upload);
-      await uploads.append(upload, request);
-      return finish(exchange, upload, digest);
-    }
+    case "PUT":
     case "DELETE":
-      await uploads.cancel(upload);
-      return answer(response, 204);
+      return uploads.take(repository, id, (upload) => changeUpload(exchange, upload));
     default:
       throw unsupported();
   }
 }
 
-async function finish(exchange: Exchange, upload: Upload, digest: Digest): Promise<void> {
-  const { uploads, files } = exchange;
-  await uploads.finish(upload, digest, (file) => files.keepBlob(upload.repository, digest, file));
+async function changeUpload(exchange: Exchange, upload: OwnUpload): Promise<void> {
+  const { request, response, query } = exchange;
+  if (request.method === "DELETE") {
+    await upload.cancel();
+    return answer(response, 204);
+  }
+  const digest = request.method === "PUT" ? readDigest(query.get("digest") ?? "") : undefined;
+  checkPlace(exchange, upload);
+  await upload.append(request);
+  if (digest === undefined) return answerUpload(exchange, upload, 202);
+  await finish(exchange, upload, digest);
+}
+
+async function finish(exchange: Exchange, upload: OwnUpload, digest: Digest): Promise<void> {
+  const { files } = exchange;
+  await upload.finish(digest, (file) => files.keepBlob(upload.repository, digest, file));
   answerCreated(exchange, upload.repository, digest);
 }
 

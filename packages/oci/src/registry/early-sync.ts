@@ -2,48 +2,46 @@
 // little is left to do.
 
 import type { FileHandle } from "node:fs/promises";
+import { canSyncNow, inSyncTurn } from "../durable-files.ts";
 
 export interface EarlySync {
   /** The file has this many bytes by now. */
-  reached(size: number): void;
+  reached(size: number, handle: SyncHandle): void;
   /** All that was written is on disk, or this fails. */
-  finish(): Promise<void>;
+  finish(handle: SyncHandle): Promise<void>;
 }
+
+/** It may be another one each time, as long as it is the same file. */
+type SyncHandle = Pick<FileHandle, "datasync" | "sync">;
 
 const EVERY_BYTES = 4 * 1024 * 1024;
 
-/** Each holds one of the four threads that file calls have; one is left for everything else. */
-const AT_ONCE_MAX = 3;
-let running = 0;
-
-export function syncEarly(handle: Pick<FileHandle, "datasync" | "sync">): EarlySync {
+export function createEarlySync(): EarlySync {
   let sent = 0;
   let sending: Promise<void> | undefined;
   // The system tells of a page it could not write once. The last sync would hear nothing of it.
   let failure: unknown;
   return { reached, finish };
 
-  function reached(size: number): void {
-    if (size - sent < EVERY_BYTES || sending || running === AT_ONCE_MAX) return;
+  function reached(size: number, handle: SyncHandle): void {
+    if (size - sent < EVERY_BYTES || sending || !canSyncNow()) return;
     sent = size;
-    sending = send();
+    sending = send(handle);
   }
 
-  async function send(): Promise<void> {
-    running += 1;
+  async function send(handle: SyncHandle): Promise<void> {
     try {
-      await handle.datasync();
+      await inSyncTurn(() => handle.datasync());
     } catch (reason) {
       failure ??= reason;
     } finally {
-      running -= 1;
       sending = undefined;
     }
   }
 
-  async function finish(): Promise<void> {
+  async function finish(handle: SyncHandle): Promise<void> {
     await sending;
     if (failure !== undefined) throw failure;
-    await handle.sync();
+    await inSyncTurn(() => handle.sync());
   }
 }

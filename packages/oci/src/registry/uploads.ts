@@ -1,17 +1,16 @@
-// Uploads under way: each is a temporary file that grows, and its hash with it.
+// Uploads under way, and which request is at which of them.
 // They live as long as the process; a client whose upload is gone starts it again.
 
 import { randomUUID } from "node:crypto";
-import { type FileHandle, open, rm } from "node:fs/promises";
 import type { Readable } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Digest } from "@exclave/core";
 import type { BlobFiles } from "../blob-files.ts";
-import { splitDigest } from "../digest.ts";
-import { closeLater, diskFailure } from "../durable-files.ts";
-import { type EarlySync, syncEarly } from "./early-sync.ts";
-import { type Algorithm, type FileHash, hashFile } from "./file-hash.ts";
+import { diskFailure } from "../durable-files.ts";
+import type { Algorithm } from "./file-hash.ts";
 import { receiveBody } from "./receive-body.ts";
 import { RegistryError } from "./registry-error.ts";
+import { createUploadFile, type UploadFile } from "./upload-file.ts";
 
 export interface Upload {
   readonly id: string;
@@ -22,61 +21,81 @@ export interface Upload {
 export interface Uploads {
   /** The algorithm is a guess at the digest to come; a wrong one costs a second look at the bytes. */
   begin(repository: string, algorithm: Algorithm): Promise<Upload>;
-  /** As it stands once all that reached it before its connection broke has been written. */
+  /** How far it is. Disturbs nobody who is at it, but waits a little for one whose connection broke. */
   find(repository: string, id: string): Promise<Upload>;
-  /** Adds bytes at the end. What arrived before a broken connection stays, so it can be resumed. */
-  append(upload: Upload, body: Readable): Promise<void>;
-  /** Hands over a synced file with this digest, or drops the upload if its bytes are others. */
-  finish(upload: Upload, digest: Digest, keep: (file: string) => Promise<void>): Promise<void>;
-  cancel(upload: Upload): Promise<void>;
+  /**
+   * Gives the upload to one request, as long as `work` takes. The one before is cut off, and what has
+   * arrived of it is kept: a client comes again when its connection broke, whether or not the break
+   * has been noticed here.
+   */
+  take(repository: string, id: string, work: (upload: OwnUpload) => Promise<void>): Promise<void>;
   /** Forgets uploads that nobody has touched for an hour. */
   dropIdle(): Promise<void>;
   close(): Promise<void>;
 }
 
+/** An upload in the hands of the only request that may change it. */
+export interface OwnUpload extends Upload {
+  /** Adds bytes at the end. What arrived before a broken connection stays, so it can be resumed. */
+  append(body: Readable): Promise<void>;
+  /** Hands over a synced file with this digest, or drops the upload if its bytes are others. */
+  finish(digest: Digest, keep: (file: string) => Promise<void>): Promise<void>;
+  cancel(): Promise<void>;
+}
+
 interface Session {
   readonly id: string;
   readonly repository: string;
-  readonly algorithm: Algorithm;
-  readonly file: string;
-  readonly handle: FileHandle;
-  readonly hash: FileHash;
-  readonly sync: EarlySync;
-  size: number;
-  /** The request that is at it; two would mix their bytes. */
-  turn?: { readonly body: Readable | undefined; readonly done: Promise<void> } | undefined;
+  readonly file: UploadFile;
+  turn?: Turn | undefined;
   usedAt: number;
 }
 
-const IDLE_MS_MAX = 60 * 60 * 1_000;
+/** A request that is at an upload. */
+interface Turn {
+  readonly done: Promise<void>;
+  body?: Readable;
+  /** Whether it waits for bytes, and not for the disk. */
+  isListening: boolean;
+}
 
-export function createUploads(blobs: BlobFiles, now: () => number): Uploads {
+const IDLE_MS_MAX = 60 * 60 * 1_000;
+const UPLOADS_MAX = 4_096;
+
+const LOOK_MS = 250;
+/** A request that brings nothing from one look to the next, and the next, stands still. */
+const STILL_LOOKS = 2;
+const LOOKS_MAX = 12;
+
+export function createUploads(
+  blobs: BlobFiles,
+  now: () => number,
+  { uploadsMax = UPLOADS_MAX } = {},
+): Uploads {
   const sessions = new Map<string, Session>();
 
-  return { begin, find, append, finish, cancel, dropIdle, close };
+  return { begin, find, take, dropIdle, close };
 
   async function begin(repository: string, algorithm: Algorithm): Promise<Upload> {
-    const file = await blobs.temporary();
-    const handle = await open(file, "wx");
-    const session: Session = {
-      id: randomUUID(),
-      repository,
-      algorithm,
-      file,
-      handle,
-      hash: hashFile(file, algorithm),
-      sync: syncEarly(handle),
-      size: 0,
-      usedAt: now(),
-    };
+    if (sessions.size >= uploadsMax) await makeRoom();
+    const file = createUploadFile(blobs, algorithm);
+    const session: Session = { id: randomUUID(), repository, file, usedAt: now() };
     sessions.set(session.id, session);
-    return session;
+    return show(session);
+  }
+
+  /** Whoever has sent nothing yet loses the least by starting again; the oldest of them goes. */
+  async function makeRoom(): Promise<void> {
+    const unused = [...sessions.values()].find(({ turn, file }) => !turn && file.size === 0);
+    if (!unused) throw new RegistryError("TOOMANYREQUESTS", "too many uploads are under way");
+    await drop(unused);
   }
 
   async function find(repository: string, id: string): Promise<Upload> {
     const session = lookUp(repository, id);
-    if (session.turn?.body?.destroyed) await session.turn.done;
-    return lookUp(repository, id);
+    session.usedAt = now();
+    await settle(session);
+    return show(lookUp(repository, id));
   }
 
   function lookUp(repository: string, id: string): Session {
@@ -85,105 +104,113 @@ export function createUploads(blobs: BlobFiles, now: () => number): Uploads {
     throw new RegistryError("BLOB_UPLOAD_UNKNOWN", "there is no such upload");
   }
 
-  async function append(upload: Upload, body: Readable): Promise<void> {
-    await exclusively(upload, body, (session) =>
-      receiveBody(body, async (batch) => {
-        try {
-          await add(session, batch);
-        } catch (reason) {
-          // On a full disk, what an upload holds helps nobody.
-          await drop(session);
-          throw diskFailure(reason);
-        }
-      }),
-    );
-  }
-
-  async function finish(upload: Upload, digest: Digest, keep: (file: string) => Promise<void>) {
-    await exclusively(upload, undefined, async (session) => {
-      try {
-        const [found] = await Promise.all([hashOf(session, digest), session.sync.finish()]);
-        if (found !== digest) {
-          throw new RegistryError("DIGEST_INVALID", `the bytes are ${found}, not ${digest}`);
-        }
-        await keep(session.file);
-      } catch (reason) {
-        await drop(session);
-        throw diskFailure(reason);
-      }
-      sessions.delete(session.id);
-      session.hash.drop();
-      closeLater(session.handle);
-    });
-  }
-
-  async function cancel(upload: Upload): Promise<void> {
-    await exclusively(upload, undefined, drop);
-  }
-
-  async function close(): Promise<void> {
-    for (const session of sessions.values()) await drop(session);
-  }
-
-  async function exclusively(
-    upload: Upload,
-    body: Readable | undefined,
-    work: (session: Session) => Promise<void>,
+  async function take(
+    repository: string,
+    id: string,
+    work: (upload: OwnUpload) => Promise<void>,
   ): Promise<void> {
-    const session = lookUp(upload.repository, upload.id);
-    if (session.turn) {
-      throw new RegistryError("BLOB_UPLOAD_INVALID", "another request writes to this upload");
-    }
+    const session = lookUp(repository, id);
+    while (session.turn) await cutOff(session.turn);
+    // The one before may have finished it, or dropped it.
+    lookUp(repository, id);
     const { promise: done, resolve } = Promise.withResolvers<void>();
-    session.turn = { body, done };
+    const turn: Turn = { done, isListening: false };
+    session.turn = turn;
     try {
-      await work(session);
+      await work(own(session, turn));
     } finally {
+      session.file.rest();
       session.turn = undefined;
       session.usedAt = now();
       resolve();
     }
   }
 
+  function own(session: Session, turn: Turn): OwnUpload {
+    return Object.assign(show(session), {
+      async append(body: Readable) {
+        turn.body = body;
+        turn.isListening = true;
+        await receiveBody(body, async (batch) => {
+          turn.isListening = false;
+          await orDrop(session, () => session.file.append(batch));
+          turn.isListening = true;
+        });
+        turn.isListening = false;
+      },
+      async finish(digest: Digest, keep: (file: string) => Promise<void>) {
+        await orDrop(session, async () => keep(await session.file.finish(digest)));
+        sessions.delete(session.id);
+      },
+      cancel: () => drop(session),
+    });
+  }
+
+  /** On a full disk, what an upload holds helps nobody. */
+  async function orDrop(session: Session, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (reason) {
+      await drop(session);
+      throw storageFailure(reason);
+    }
+  }
+
   async function drop(session: Session): Promise<void> {
-    if (!sessions.delete(session.id)) return;
-    session.hash.drop();
-    await session.handle.close();
-    await rm(session.file, { force: true });
+    if (sessions.delete(session.id)) await session.file.remove();
   }
 
   async function dropIdle(): Promise<void> {
-    const idle = [...sessions.values()].filter(
-      ({ turn, usedAt }) => !turn && now() - usedAt > IDLE_MS_MAX,
-    );
-    for (const session of idle) await drop(session);
+    for (const session of sessions.values()) {
+      // Looked at right before: while another was dropped, its owner may have come back.
+      const isIdle = !session.turn && now() - session.usedAt > IDLE_MS_MAX;
+      if (isIdle) await drop(session);
+    }
+  }
+
+  async function close(): Promise<void> {
+    for (const session of sessions.values()) {
+      while (session.turn) await cutOff(session.turn);
+      await drop(session);
+    }
   }
 }
 
-async function add(session: Session, batch: Buffer[]): Promise<void> {
-  session.size = await writeBatch(session, batch);
-  session.hash.reached(session.size);
-  session.sync.reached(session.size);
+/** Live: its size grows with the upload. */
+function show({ id, repository, file }: Session): Upload {
+  return {
+    id,
+    repository,
+    get size() {
+      return file.size;
+    },
+  };
 }
 
-async function writeBatch({ handle, size }: Session, batch: Buffer[]): Promise<number> {
-  let at = size;
-  const total = batch.reduce((sum, chunk) => sum + chunk.length, 0);
-  const { bytesWritten } = await handle.writev(batch, at);
-  at += bytesWritten;
-  if (bytesWritten === total) return at;
-  // A short write, as before a full disk.
-  const rest = Buffer.concat(batch).subarray(bytesWritten);
-  for (let done = 0; done < rest.length; ) {
-    const written = await handle.write(rest, done, rest.length - done, at);
-    done += written.bytesWritten;
-    at += written.bytesWritten;
+/** A request that has all its bytes goes on to its end, and is waited for. */
+async function cutOff({ body, done }: Turn): Promise<void> {
+  body?.destroy();
+  await done;
+}
+
+/**
+ * A connection that broke may leave megabytes in the system's hands, and its end shows only behind
+ * them. So whoever asks how far the upload is waits until the request at it has ended or stands
+ * still. One that goes on and on is alive, and the answer is how far it is by now.
+ */
+async function settle(session: Session): Promise<void> {
+  let still = 0;
+  for (let look = 0; session.turn && look < LOOKS_MAX && still < STILL_LOOKS; look++) {
+    const { size } = session.file;
+    await Promise.race([session.turn.done, sleep(LOOK_MS, undefined, { ref: false })]);
+    still = session.turn?.isListening && session.file.size === size ? still + 1 : 0;
   }
-  return at;
 }
 
-async function hashOf({ hash, algorithm, file, size }: Session, digest: Digest): Promise<string> {
-  const wanted = splitDigest(digest).algorithm;
-  const right = wanted === algorithm ? hash : hashFile(file, wanted);
-  return `${wanted}:${await right.digest(size)}`;
+function storageFailure(reason: unknown): unknown {
+  const { code } = reason as NodeJS.ErrnoException;
+  if (code !== "EMFILE" && code !== "ENFILE") return diskFailure(reason);
+  // Over in a moment, so the client may try again; and not its fault, so the operator hears of it.
+  const message = "the registry has too many files open";
+  return new RegistryError("TOOMANYREQUESTS", message, { status: 503, cause: reason });
 }
