@@ -1,6 +1,7 @@
 // An OCI layout as one tar file: what is carried across an air gap. The same content gives the same
 // bytes.
 
+import { once } from "node:events";
 import { createReadStream, createWriteStream } from "node:fs";
 import { readdir, rename, rm, stat } from "node:fs/promises";
 import { join, posix } from "node:path";
@@ -8,6 +9,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Failure } from "@exclave/core";
 import { MEDIA_TYPES } from "./descriptor.ts";
+import { diskFailure } from "./durable-files.ts";
 import { type TarEntry, writeTar } from "./tar-writer.ts";
 import { unpackLayer } from "./unpack.ts";
 
@@ -20,11 +22,13 @@ export async function writeLayoutArchive(
   try {
     const archive = Readable.from(writeTar(entriesOf(directory)), { objectMode: false });
     const written = createWriteStream(temporary, { flush: true });
+    // Open before anything can break, or it would be made after it was removed.
+    await once(written, "open");
     await pipeline(archive, written, signal ? { signal } : {});
     await rename(temporary, file);
   } catch (reason) {
     await rm(temporary, { force: true });
-    throw reason;
+    throw diskFailure(reason);
   }
 }
 
@@ -37,8 +41,12 @@ export async function readLayoutArchive(
     throw new Failure("not_found", `there is no file ${file}`, { cause });
   });
   // Nothing in the archive is compressed, so what comes out cannot be more than went in.
-  const bytesMax = info.size;
-  await unpackLayer(createReadStream(file), MEDIA_TYPES.layerTar, directory, { bytesMax, signal });
+  const options = { bytesMax: info.size, signal };
+  try {
+    await unpackLayer(createReadStream(file), MEDIA_TYPES.layerTar, directory, options);
+  } catch (reason) {
+    throw diskFailure(reason);
+  }
 }
 
 /** `oci-layout` and `index.json` first, so that a reader knows what it has before the blobs come. */

@@ -26,7 +26,7 @@ for (const [what, reason, hint] of [
   ["a server's 400", failure("invalid", { details: { status: 400 } }), /https:\/\//],
   ["no credentials", failure("unauthenticated"), /\/home\/me\/auth\.json, \/x\.json.*login/],
   ["too few rights", failure("forbidden"), /\/home\/me\/auth\.json/],
-  ["a full disk", failure("disk_full"), /\/tmp; TMPDIR/],
+  ["a full disk", failure("disk_full"), /in \/tmp, .*TMPDIR/],
 ] as const) {
   test(`${what} comes with what to do about it`, () => {
     assert.match(hintFor(reason, facts) ?? "", hint);
@@ -38,6 +38,7 @@ test("what nothing can be done about, or what says it itself, has no hint", () =
   for (const reason of [
     failure("unavailable", { cause: "ECONNREFUSED" }),
     failure("invalid", { details: refused }),
+    failure("disk_full", { details: { status: 507 } }),
     failure("not_found"),
     failure("bug"),
   ]) {

@@ -21,7 +21,9 @@ export function hintFor(failure: Failure, facts: HintFacts): string | undefined 
     case "invalid":
       return isPlainAnswer(failure) ? hintForNetwork("ECONNRESET") : undefined;
     case "disk_full":
-      return `content is put together in ${facts.temporaryDirectory}; TMPDIR names another place for it`;
+      // The registry's own disk is not for us to tell about.
+      if (failure.details["status"] !== undefined) return undefined;
+      return `make room where it goes, or in ${facts.temporaryDirectory}, where it is put together; TMPDIR names another place`;
     default:
       return undefined;
   }
