@@ -134,6 +134,20 @@ describe("a copy within one registry", () => {
   });
 });
 
+describe("a copy of what is there already", () => {
+  test("asks each side once, and the source once more where referrers are wanted", async (t) => {
+    const { host, files } = await world(t);
+    await push(`${host}/a:v1`, [files], access, made);
+    await copy(`${host}/a:v1`, `${host}/b:v1`, access, alone);
+
+    const again = (referrers: boolean) =>
+      copy(`${host}/a:v1`, `${host}/b:v1`, access, { referrers });
+
+    assert.equal((await again(false)).requests, 2);
+    assert.equal((await again(true)).requests, 3);
+  });
+});
+
 /** As docker's registry has it: without `from`, asking for a mount opens an upload. */
 async function serveWithNamedMounts(t: TestContext, directory: string): Promise<string> {
   const registry = createRegistry({ directory, auth: { kind: "anonymous" } });
