@@ -6,10 +6,11 @@
 import type { Digest } from "@exclave/core";
 import { type ContentStore, isMissing } from "./content-store.ts";
 import {
+  childrenOf,
   type Descriptor,
-  ImageIndex,
   MEDIA_TYPES,
   type ParsedManifest,
+  parseManifest,
   referrerDescriptor,
 } from "./descriptor.ts";
 import { splitDigest } from "./digest.ts";
@@ -43,7 +44,8 @@ export function createReferrersIndex(
   async function list(repository: string, subject: Digest, signal?: AbortSignal) {
     try {
       const { bytes } = await store.readManifest(repository, tagOf(subject), { signal });
-      return ImageIndex.parse(JSON.parse(Buffer.from(bytes).toString("utf8"))).manifests;
+      // Whatever type it was given, it is read as what has to lie under this tag.
+      return childrenOf(parseManifest(bytes, MEDIA_TYPES.index));
     } catch (reason) {
       if (isMissing(reason)) return [];
       throw reason;

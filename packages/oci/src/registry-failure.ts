@@ -2,6 +2,7 @@
 
 import type { IncomingMessage } from "node:http";
 import { Failure, type FailureCode } from "@exclave/core";
+import { z } from "zod";
 import { collect } from "./digest.ts";
 
 export function isTransient(reason: unknown): boolean {
@@ -65,6 +66,7 @@ export interface Refusal {
 }
 
 export const REFUSAL_BYTES_MAX = 64 * 1024;
+const MESSAGE_CHARACTERS_MAX = 500;
 
 export async function failureOf(
   response: IncomingMessage,
@@ -95,12 +97,24 @@ export function refusalFailure({ status, headers, body }: Refusal, method: strin
   );
 }
 
-function readError(body: Uint8Array): { code?: string; message?: string } {
+const Errors = z.object({
+  errors: z.array(z.object({ code: z.string().optional(), message: z.string().optional() })).min(1),
+});
+
+function readError(body: Uint8Array): { code?: string | undefined; message?: string | undefined } {
   try {
-    return JSON.parse(Buffer.from(body).toString("utf8")).errors?.[0] ?? {};
+    const [first] = Errors.parse(JSON.parse(Buffer.from(body).toString("utf8"))).errors;
+    const { code, message } = first ?? {};
+    return { code, message: message && printable(message) };
   } catch {
     return {};
   }
+}
+
+/** One line of text: what a registry says must not move the cursor of whoever reads it. */
+function printable(text: string): string {
+  const line = text.replace(/[\p{Cc}\p{Cf}\s]+/gu, " ").trim();
+  return line.length > MESSAGE_CHARACTERS_MAX ? `${line.slice(0, MESSAGE_CHARACTERS_MAX)}…` : line;
 }
 
 function readRetryAfter(header: string | undefined): { retryAfterMs?: number } {

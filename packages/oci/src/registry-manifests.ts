@@ -29,6 +29,10 @@ const ACCEPT = [
   MEDIA_TYPES.dockerIndex,
 ].join(", ");
 const TagList = z.object({ tags: z.array(z.string()).nullish() });
+type TagList = z.infer<typeof TagList>;
+
+/** A part of a list, and where the next one is. */
+type Page<T> = { readonly value: T; readonly next: string | undefined } | "absent" | "unreadable";
 
 export function createRegistryManifests(http: RegistryHttp): RegistryManifests {
   const manifests: RegistryManifests = {
@@ -38,9 +42,8 @@ export function createRegistryManifests(http: RegistryHttp): RegistryManifests {
       const accept = [200, 404];
       const response = await http.ask({ method: "HEAD", path, headers, accept, signal });
       if (response.statusCode === 404) return undefined;
-      const digest = isDigest(reference)
-        ? reference
-        : Digest.parse(response.headers["docker-content-digest"]);
+      const digest = isDigest(reference) ? reference : saidDigest(response);
+      if (digest === undefined) return headByReading(repository, reference, signal);
       const size = Number(response.headers["content-length"] ?? Number.NaN);
       return { digest, mediaType: mediaTypeOf(response), size };
     },
@@ -88,10 +91,11 @@ export function createRegistryManifests(http: RegistryHttp): RegistryManifests {
       const tags: string[] = [];
       let path: string | undefined = `${root(repository)}/tags/list`;
       while (path !== undefined) {
-        const response = await readJson(path, signal);
-        if (!response) break;
-        tags.push(...(TagList.parse(response.value).tags ?? []));
-        path = response.next;
+        const page: Page<TagList> = await readPage(path, TagList, [404], signal);
+        if (page === "absent") break;
+        if (page === "unreadable") throw unreadable(`a list of the tags of ${repository}`);
+        tags.push(...(page.value.tags ?? []));
+        path = page.next;
       }
       return tags.sort();
     },
@@ -102,13 +106,14 @@ export function createRegistryManifests(http: RegistryHttp): RegistryManifests {
         artifactType === undefined ? "" : `?${new URLSearchParams({ artifactType }).toString()}`;
       let path: string | undefined = `${root(repository)}/referrers/${digest}${query}`;
       while (path !== undefined) {
-        const response = await readJson(path, signal);
-        if (!response) {
+        const page: Page<ImageIndex> = await readPage(path, ImageIndex, [404, 405], signal);
+        // Who answers with something else, such as a page for people, knows no referrers either.
+        if (page === "absent" || page === "unreadable") {
           const listed = await referrersIndex.list(repository, digest, signal);
           return listed.filter((entry) => !artifactType || entry.artifactType === artifactType);
         }
-        found.push(...ImageIndex.parse(response.value).manifests);
-        path = response.next;
+        found.push(...page.value.manifests);
+        path = page.next;
       }
       // Filtering is the registry's choice (distribution specification), so it is done here too.
       return found.filter((entry) => !artifactType || entry.artifactType === artifactType);
@@ -117,13 +122,40 @@ export function createRegistryManifests(http: RegistryHttp): RegistryManifests {
   const referrersIndex = createReferrersIndex(manifests);
   return manifests;
 
-  async function readJson(path: string, signal: AbortSignal | undefined) {
-    const response = await http.send({ method: "GET", path, accept: [200, 404], signal });
-    const bytes = await collect(response, MANIFEST_BYTES_MAX);
-    if (response.statusCode === 404) return undefined;
-    const link = /<([^>]+)>;\s*rel="?next"?/.exec(String(response.headers["link"] ?? ""));
-    return { value: JSON.parse(Buffer.from(bytes).toString("utf8")) as unknown, next: link?.[1] };
+  /** For registries that do not say what a tag stands for unless it is read. */
+  async function headByReading(repository: string, tag: string, signal: AbortSignal | undefined) {
+    const { bytes, mediaType, digest } = await manifests.readManifest(repository, tag, { signal });
+    return { digest, mediaType, size: bytes.length };
   }
+
+  async function readPage<T>(
+    path: string,
+    schema: z.ZodType<T>,
+    absent: readonly number[],
+    signal: AbortSignal | undefined,
+  ): Promise<Page<T>> {
+    const response = await http.send({ method: "GET", path, accept: [200, ...absent], signal });
+    const bytes = await collect(response, MANIFEST_BYTES_MAX);
+    if (response.statusCode !== 200) return "absent";
+    const page = schema.safeParse(parseJson(bytes));
+    if (!page.success) return "unreadable";
+    const link = /<([^>]+)>;\s*rel="?next"?/.exec(String(response.headers["link"] ?? ""));
+    return { value: page.data, next: link?.[1] };
+  }
+}
+
+function parseJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(bytes).toString("utf8")) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+function unreadable(what: string): Failure {
+  return new Failure("unavailable", `the registry did not answer with ${what}`, {
+    details: { isPermanent: true },
+  });
 }
 
 export function root(repository: string): string {
