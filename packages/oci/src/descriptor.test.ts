@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import { performance } from "node:perf_hooks";
 import { describe, test } from "node:test";
+import { Failure } from "@exclave/core";
+import { z } from "zod";
 import { acceptManifest, MEDIA_TYPES, parseManifest } from "./descriptor.ts";
 import { digestOf } from "./digest.ts";
 
@@ -23,6 +24,16 @@ function record(value: unknown): object {
   return Object.fromEntries(Array.from({ length: 300_000 }, (_, at) => [at, value]));
 }
 
+function refusalOf(work: () => unknown): Failure {
+  try {
+    work();
+  } catch (reason) {
+    assert.ok(reason instanceof Failure);
+    return reason;
+  }
+  return assert.fail("it was taken");
+}
+
 describe("a manifest of the largest size", () => {
   const image = { config: EMPTY, layers: [] };
   // biome-ignore format: a table reads as a table.
@@ -36,14 +47,14 @@ describe("a manifest of the largest size", () => {
     ["too many manifests",       MEDIA_TYPES.index,    { manifests: fill(EMPTY) }],
   ];
   for (const [what, mediaType, fields] of HOSTILE) {
-    test(`with ${what} is refused in no time`, () => {
+    test(`with ${what} is refused at the first of them`, () => {
       const bytes = bytesOf(fields);
-      const from = performance.now();
 
-      assert.throws(() => acceptManifest(bytes, mediaType), { code: "invalid" });
+      const failure = refusalOf(() => acceptManifest(bytes, mediaType));
 
-      // It took many seconds as long as every wrong entry was collected.
-      assert.ok(performance.now() - from < 2_000);
+      assert.equal(failure.code, "invalid");
+      // To collect all of them takes half a minute and gigabytes.
+      if (failure.cause instanceof z.ZodError) assert.equal(failure.cause.issues.length, 1);
     });
   }
 });
