@@ -74,6 +74,15 @@ describe("oci", () => {
     assert.equal(await readFile(join(bench.directory, "out", "note.txt"), "utf8"), "hello");
   });
 
+  test("that is stopped before it began ends as any other Ctrl-C", async (t) => {
+    const bench = await createBench(t);
+    const signal = AbortSignal.abort();
+
+    const { exitCode } = await bench.run(["oci", "inspect", "oci:nothing"], { signal });
+
+    assert.equal(exitCode, 130);
+  });
+
   test("ends with the program's own code", async (t) => {
     const bench = await createBench(t);
 

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { repeated } from "../arguments.ts";
 import { createCli, type World } from "../cli.ts";
+import { EXIT } from "../exit-codes.ts";
 import { programOf, runProgram } from "../package-program.ts";
 import { CliProblem, ExitWith } from "../problem.ts";
 
@@ -73,7 +74,8 @@ async function runOci(command: Command, world: World): Promise<void> {
     ],
     environment,
   });
-  if (code !== 0) throw new ExitWith(code);
+  // Stopped before it could say so itself, it has the system's number for that.
+  if (code !== 0) throw new ExitWith(world.signal.aborted ? EXIT.interrupted : code);
 }
 
 /** The options as they were given, for a program that takes the same ones. */
