@@ -2,13 +2,13 @@
 // plain requests, so that nothing of our client stands between the test and the answer.
 
 import assert from "node:assert/strict";
-import { readdir } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import type { Digest } from "@exclave/core";
 import { MEDIA_TYPES } from "../../descriptor.ts";
 import { digestOf } from "../../digest.ts";
-import { temporaryDirectory } from "../../testing/temporary-directory.ts";
 import type { RegistryOptions } from "../registry.ts";
 import { serveRegistry } from "../serve-registry.ts";
 
@@ -34,7 +34,7 @@ export async function openRegistry(
   t: TestContext,
   options: Partial<RegistryOptions> = {},
 ): Promise<OpenRegistry> {
-  const directory = await temporaryDirectory(t);
+  const directory = await mkdtemp(join(tmpdir(), "exclave-registry-"));
   const running = await serveRegistry({
     directory,
     auth: { kind: "anonymous" },
@@ -42,7 +42,11 @@ export async function openRegistry(
     port: 0,
     ...options,
   });
-  t.after(() => running.close());
+  // In this order: a registry that still writes makes directories again while they are removed.
+  t.after(async () => {
+    await running.close();
+    await rm(directory, { recursive: true, force: true });
+  });
   return { directory, url: running.url, send, push, begin, putManifest };
 
   function send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
