@@ -50,10 +50,15 @@ export async function renameMaking(from: string, to: string): Promise<void> {
 }
 
 async function openMaking(file: string, flags: string): Promise<FileHandle> {
-  const handle = await unlessAbsent(open(file, flags));
-  if (handle) return handle;
-  await makeDirectory(dirname(file));
-  return open(file, flags);
+  try {
+    const handle = await unlessAbsent(open(file, flags));
+    if (handle) return handle;
+    await makeDirectory(dirname(file));
+    return await open(file, flags);
+  } catch (reason) {
+    // A disk can be out of names while it has room for bytes.
+    throw diskFailure(reason);
+  }
 }
 
 /** Directories made a moment ago by anyone: a name below them counts only once they do. */
