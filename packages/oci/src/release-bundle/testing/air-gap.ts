@@ -176,7 +176,8 @@ export async function contentOf(directory: string): Promise<string[]> {
     recursive: true,
     withFileTypes: true,
   });
-  return found.filter((entry) => entry.isFile()).map(({ name }) => name);
+  // By its lock a registry has the directory to itself; that is no content.
+  return found.flatMap((entry) => (entry.isFile() && entry.name !== "lock" ? [entry.name] : []));
 }
 
 export async function workLeft(directory: string): Promise<string[]> {
