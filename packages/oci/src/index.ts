@@ -4,6 +4,7 @@ export * from "./copy.ts";
 export { createDockerCredentials, firstCredentials } from "./credentials.ts";
 export * from "./descriptor.ts";
 export * from "./digest.ts";
+export * from "./file-lock.ts";
 export * from "./formats/artifact-format.ts";
 export * from "./formats/helm-chart.ts";
 export * from "./formats/manifests-artifact.ts";

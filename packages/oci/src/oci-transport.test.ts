@@ -1,21 +1,16 @@
 // The program between registries that are spoken to differently, and what it says on a terminal.
 
 import assert from "node:assert/strict";
-import { execFile, execFileSync, spawnSync } from "node:child_process";
-import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:https";
-import type { AddressInfo } from "node:net";
+import { execFile, spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { promisify } from "node:util";
-import { createRegistry } from "./registry/registry.ts";
 import { serveRegistry } from "./registry/serve-registry.ts";
 import { temporaryDirectory } from "./testing/temporary-directory.ts";
+import { makeCertificate, serveTls, skipWithoutOpenssl } from "./testing/tls-registry.ts";
 
 const PROGRAM = join(import.meta.dirname, "oci-main.ts");
-const isAbsent = spawnSync("openssl", ["version"]).status !== 0;
-const skip = isAbsent ? "openssl is not installed" : false;
 
 async function run(args: readonly string[], environment: Record<string, string> = {}) {
   const env = { PATH: process.env["PATH"] ?? "", HOME: "/nowhere", ...environment };
@@ -34,26 +29,11 @@ async function plainRegistry(t: TestContext): Promise<string> {
 }
 
 async function tlsRegistry(t: TestContext) {
-  const directory = await temporaryDirectory(t);
-  const [keyFile, certFile] = [join(directory, "key.pem"), join(directory, "cert.pem")];
-  const kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
-  const names = ["-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"];
-  const files = ["-keyout", keyFile, "-out", certFile, "-days", "2"];
-  execFileSync("openssl", ["req", "-x509", ...kind, ...names, ...files], { stdio: "ignore" });
-  const made = createRegistry({ directory, auth: { kind: "anonymous" } });
-  const tls = { key: readFileSync(keyFile), cert: readFileSync(certFile) };
-  const server = createServer(tls, (request, response) => void made.handle(request, response));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  t.after(async () => {
-    server.closeAllConnections();
-    server.close();
-    await made.close();
-  });
-  return { url: `https://127.0.0.1:${(server.address() as AddressInfo).port}`, certFile };
+  const certificate = await makeCertificate(t);
+  return { url: await serveTls(t, certificate), certFile: certificate.certFile };
 }
 
-describe("exclave oci", { skip }, () => {
+describe("exclave oci", { skip: skipWithoutOpenssl }, () => {
   test("copies from plain HTTP to TLS, and --ca adds to the certificates that count anyway", async (t) => {
     const directory = await temporaryDirectory(t);
     writeFileSync(join(directory, "hello"), "hello");

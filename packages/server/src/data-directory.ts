@@ -2,8 +2,8 @@
 
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { Failure } from "@exclave/core";
+import { lockFile } from "@exclave/oci";
 
 export interface DataDirectory {
   readonly database: string;
@@ -18,7 +18,8 @@ export interface DataDirectory {
 
 export async function claimDataDirectory(directory: string): Promise<DataDirectory> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  const lock = takeLock(join(directory, "lock"), directory);
+  const lock = lockFile(join(directory, "lock"));
+  if (!lock) throw new Failure("conflict", `another server is already running on ${directory}`);
   const places = {
     keys: join(directory, "keys"),
     logs: join(directory, "logs"),
@@ -30,20 +31,6 @@ export async function claimDataDirectory(directory: string): Promise<DataDirecto
     ...places,
     database: join(directory, "exclave.db"),
     adminToken: join(directory, "admin-token"),
-    release: () => lock.close(),
+    release: () => lock.release(),
   };
-}
-
-/** SQLite's file lock belongs to the process: unlike a file with a pid in it, it cannot be left over. */
-function takeLock(file: string, directory: string): DatabaseSync {
-  const lock = new DatabaseSync(file);
-  try {
-    lock.exec("PRAGMA busy_timeout = 0");
-    lock.exec("PRAGMA locking_mode = EXCLUSIVE");
-    lock.exec("BEGIN EXCLUSIVE");
-    return lock;
-  } catch (cause) {
-    lock.close();
-    throw new Failure("conflict", `another server is already running on ${directory}`, { cause });
-  }
 }
