@@ -6,11 +6,13 @@ import { randomBytes } from "node:crypto";
 import type { Grant } from "@exclave/api";
 import {
   type ArtifactRef,
+  componentRepository,
   Failure,
   JobDocument,
   type JobName,
   type Manifest,
   type ManifestStep,
+  releaseRepository,
 } from "@exclave/core";
 import type { Access } from "@exclave/oci";
 import type { ImageRef, JobSpec } from "@exclave/runtime";
@@ -190,7 +192,8 @@ async function atVendor({ manifest, step, grant }: PrepareJob): Promise<Places> 
 
 function defaultRepository({ app }: Manifest, step: ManifestStep): string | undefined {
   if (app === undefined) return undefined;
-  return step.operation === "assemble" ? `releases/${app}` : `apps/${app}/${step.component}`;
+  if (step.operation === "assemble") return releaseRepository(app);
+  return step.component === undefined ? undefined : componentRepository(app, step.component);
 }
 
 async function mustHold(own: OwnInstall, ref: ArtifactRef, token: string): Promise<void> {

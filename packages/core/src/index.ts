@@ -27,6 +27,7 @@ export * from "./plan/plan-install.ts";
 export * from "./plan/retry.ts";
 export * from "./plugin-descriptor.ts";
 export * from "./redact.ts";
+export * from "./repositories.ts";
 export * from "./sha256.ts";
 export * from "./suggest.ts";
 export * from "./verify-manifest.ts";

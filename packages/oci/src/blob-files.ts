@@ -15,6 +15,7 @@ import {
 } from "./digest.ts";
 import {
   diskFailure,
+  inSyncTurn,
   makeDirectory,
   renameMaking,
   syncDirectory,
@@ -76,7 +77,7 @@ export function createBlobFiles(directory: string): BlobFiles {
         at += chunk.length;
       }
       verifier.finish();
-      await handle.sync();
+      await inSyncTurn(() => handle.sync());
       await adopt(file, expected.digest);
     } catch (reason) {
       throw diskFailure(reason);

@@ -62,6 +62,21 @@ describe("pulling files", () => {
     assert.deepEqual(await readdir(directory), ["notes.txt"]);
   });
 
+  test("keeps the files that are there when an archive turns out to be another one", async (t) => {
+    const { top, directory, store, pull } = await world(t);
+    await writeFile(join(directory, "notes.txt"), "good");
+    await mkdir(join(top, "from"));
+    await writeFile(join(top, "from/notes.txt"), "replaced");
+    await using other = await createLayer({ directory: join(top, "from") });
+    const layer = await writeBlobBytes(store, "a", MEDIA_TYPES.layerGzip, Buffer.from("expected"));
+    const lying = { ...store, readBlob: () => other.open(0) };
+
+    await assert.rejects(pull(lying, layer), /does not match/);
+
+    assert.equal(await readFile(join(directory, "notes.txt"), "utf8"), "good");
+    assert.deepEqual(await readdir(directory), ["notes.txt"]);
+  });
+
   test("takes a layer with a name for a file whatever its type, and unpacks what asks for it", async (t) => {
     const { directory, store, pull } = await world(t);
     await mkdir(join(directory, "../from"));

@@ -2,8 +2,9 @@
 // or it stays as it is.
 
 import { randomUUID } from "node:crypto";
+import { createReadStream } from "node:fs";
 import { mkdir, open, rename, rm } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { basename, join } from "node:path";
 import { Failure } from "@exclave/core";
 import { writeAll } from "./blob-files.ts";
 import type { ContentStore } from "./content-store.ts";
@@ -31,8 +32,14 @@ export async function pullFiles({ store, repository, layers, directory, signal }
     for (const layer of layers) {
       const place = placeOf(layer);
       const stream = verified(store.readBlob(repository, layer.digest, { signal }), layer);
-      if (place.kind === "file") await writeWhole(stream, join(directory, place.name), signal);
-      else await unpackOnto(stream, place.mediaType, directory, { signal, links });
+      await withWhole(stream, directory, signal, async (whole) => {
+        // The name comes last, and replaces a link instead of following it.
+        if (place.kind === "file") await rename(whole, join(directory, place.name));
+        else {
+          const archive = createReadStream(whole);
+          await unpackOnto(archive, place.mediaType, directory, { signal, links });
+        }
+      });
     }
   });
 }
@@ -58,20 +65,21 @@ function placeOf({ mediaType, annotations }: Descriptor): Place {
   throw new Failure("invalid", `${JSON.stringify(name)} cannot be the name of a file`);
 }
 
-/** The name comes last: it replaces a link instead of following it, and wrong bytes never get it. */
-async function writeWhole(
+/** All of a layer in a file that has no name anybody looks for: wrong bytes never get further. */
+async function withWhole(
   stream: AsyncIterable<Uint8Array>,
-  file: string,
+  directory: string,
   signal: AbortSignal,
+  use: (file: string) => Promise<void>,
 ): Promise<void> {
-  const temporary = join(dirname(file), `.exclave-${randomUUID()}`);
+  const temporary = join(directory, `.exclave-${randomUUID()}`);
   const handle = await open(temporary, "wx");
   try {
     for await (const chunk of stream) {
       signal.throwIfAborted();
       await writeAll(handle, chunk);
     }
-    await rename(temporary, file);
+    await use(temporary);
   } finally {
     await handle.close();
     await rm(temporary, { force: true });

@@ -1,5 +1,6 @@
 import { access } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { releaseRepository } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
 import { BundledRelease, runBundleProgram, sizeText } from "../bundle-program.ts";
@@ -61,7 +62,7 @@ export function addReleaseBundle(release: Command, world: World): void {
 
 /** Where the server keeps releases, with everything a release names beside it. */
 function registryOf(url: string, app: string): string[] {
-  return ["--registry", url, "--repository", `releases/${app}`];
+  return ["--registry", url, "--repository", releaseRepository(app)];
 }
 
 function tenths(done: number, total: number): number {

@@ -1,7 +1,7 @@
 // A release as it lies in a registry: an index that names every artifact, plugin and the runner, and
 // says of each where in a registry it belongs.
 
-import { AppName, type Digest, Failure } from "@exclave/core";
+import { AppName, type Digest, Failure, releaseRepository } from "@exclave/core";
 import { z } from "zod";
 import type { StoredManifest } from "../content-store.ts";
 import { parseManifest, RepositoryName } from "../descriptor.ts";
@@ -46,7 +46,7 @@ export function readReleaseIndex({ bytes, mediaType, digest }: StoredManifest): 
     app,
     version: about.data["org.opencontainers.image.version"],
     id: about.data["dev.exclave.release"],
-    repository: `releases/${app}`,
+    repository: releaseRepository(app),
     digest,
     materials: parsed.index.manifests.map((entry) => {
       const place = Place.safeParse(entry.annotations);

@@ -2,7 +2,13 @@
 // then the components side by side, then the index that holds them all. Level-based like every
 // decision here: it may run twice, late or after a crash.
 
-import { type AppConfig, type ArtifactRef, type Digest, digestOf } from "@exclave/core";
+import {
+  type AppConfig,
+  type ArtifactRef,
+  componentRepository,
+  type Digest,
+  digestOf,
+} from "@exclave/core";
 import type {
   BuildRow,
   JobRow,
@@ -184,7 +190,7 @@ function componentBuild(
       plugin,
       source,
       config: configOf(component, facts),
-      repository: `apps/${facts.release.app}/${name}`,
+      repository: componentRepository(facts.release.app, name),
       buildKey,
       materials: [{ name: "base", ...facts.release.runner }],
       because: `release ${facts.release.version}: its source, plugin or build settings are new`,

@@ -10,6 +10,7 @@ import {
   digestOf,
   type ManifestStep,
   RELEASE_PAYLOAD_TYPE,
+  releaseRepository,
   signEnvelope,
 } from "@exclave/core";
 import { audit, type ServerContext } from "../context.ts";
@@ -28,15 +29,10 @@ import { signRelease } from "./sign-release.ts";
 
 export type ReadApp = (release: ReleaseRow) => AppConfig;
 
-/** Where the index of a release lies, in the vendor's registry and in every install's. */
-export function releaseRepository({ app }: Pick<ReleaseRow, "app">): string {
-  return `releases/${app}`;
-}
-
 /** The signed index by which an agent knows what belongs to a release. */
 export function releaseIndex(release: Pick<ReleaseRow, "app" | "digest">): ArtifactRef | undefined {
   const { digest } = release;
-  return digest === null ? undefined : { repository: releaseRepository(release), digest };
+  return digest === null ? undefined : { repository: releaseRepository(release.app), digest };
 }
 
 /** One look at every release that is being built. */
@@ -121,7 +117,7 @@ async function orderFor(
     requestedBy: release.requestedBy,
   };
   if (step.kind === "assemble") {
-    const repository = releaseRepository(release);
+    const repository = releaseRepository(release.app);
     return {
       ...common,
       step: assembleStep(release, step, repository),
