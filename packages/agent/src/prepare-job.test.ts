@@ -237,7 +237,7 @@ test("a build reads its source and pushes where the manifest says, with the gran
   assert.equal(spec.stateVolume, undefined);
 });
 
-test("a setup's join string never appears in a log", async () => {
+test("a setup's join string and what a grant opens never appear in a log", async () => {
   const place = placeWith({ install: false });
   const step = {
     parameters: { joinString: "exclave-join-v1.secret" },
@@ -246,6 +246,6 @@ test("a setup's join string never appears in a log", async () => {
 
   const { secrets, spec } = await prepare(job("setup", { step }), place, GRANT);
 
-  assert.deepEqual(secrets, ["exclave-join-v1.secret"]);
+  assert.deepEqual(secrets, ["exclave-join-v1.secret", "granted", "source-token"]);
   assert.equal(spec.stateVolume, "api-acme");
 });

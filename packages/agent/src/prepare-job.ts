@@ -68,9 +68,10 @@ export interface Scope {
 
 export async function prepareJob(job: PrepareJob, place: Workplace): Promise<PreparedJob> {
   const places = place.own ? await inInstall(job, place.own) : await atVendor(job);
-  const { config, secrets } = place.own
+  const { config, secrets: own } = place.own
     ? configInInstall(job, place, place.own)
     : { config: job.step.config, secrets: tokensOf(job) };
+  const secrets = [...own, ...granted(job)];
 
   const { manifest, step, name } = job;
   const document = JobDocument.parse({
@@ -250,6 +251,11 @@ function generatedSecrets(manifest: Manifest, journal: Journal): Record<string, 
     secrets[name] = value;
   }
   return secrets;
+}
+
+/** Opens the vendor's registry as long as the job runs: nothing to be found in its log. */
+function granted({ grant }: PrepareJob): string[] {
+  return [grant?.credential, grant?.sourceToken].filter((value) => value !== undefined);
 }
 
 /** A setup is handed the secret by which the new agent joins. */
