@@ -12,8 +12,8 @@ import { assertOnRecord, type TestServer, testServer, until } from "../testing/t
 const ONE = "app: crm\ncomponents:\n  - { name: api, type: command, source: ./api }\n";
 
 /** A build job that runs, and what its agent was given for it. */
-async function runningBuild(t: TestContext) {
-  const server = await testServer(t);
+async function runningBuild(t: TestContext, now: () => number = Date.now) {
+  const server = await testServer(t, { now });
   const agent = await buildAgent(server, async () => undefined);
   void release(server, ONE, { api: "source" }).catch(() => undefined);
   await until(
@@ -79,6 +79,25 @@ describe("a job's credential", () => {
       headers: { authorization: `Bearer ${credential}` },
     });
     assert.equal(direct.status, 401);
+  });
+
+  test("goes on when a token has ended, as long as the job does", async (t) => {
+    let passed = 0;
+    const { url, credential } = await runningBuild(t, () => Date.now() + passed);
+    const client = createRegistryClient({ url, ...givenAccess({ credential }) });
+    t.after(() => client.close());
+    const write = async (text: string) => {
+      const bytes = Buffer.from(text);
+      const descriptor = { digest: digestOf(bytes), size: bytes.length };
+      await client.writeBlob("apps/crm/api", descriptor, async function* () {
+        yield bytes;
+      });
+      return client.headBlob("apps/crm/api", descriptor.digest);
+    };
+
+    assert.equal(await write("at once"), 7);
+    passed = 45 * 60_000;
+    assert.equal(await write("after most of an hour"), 21);
   });
 
   test("is worth nothing once the job has ended, or when it was altered", async (t) => {

@@ -26,6 +26,7 @@ export async function testServer(
     readonly data?: string;
     readonly pingMs?: number;
     readonly logBytesMax?: number;
+    readonly now?: () => number;
   } = {},
 ): Promise<TestServer> {
   const data = options.data ?? join(await temporaryDirectory(t), "server");
