@@ -34,12 +34,12 @@ export async function ourCopyTool(directory: string): Promise<CopyTool> {
     args: (from, to, { ca }) => [
       bundle,
       "copy",
-      from,
-      to,
+      // On loopback it speaks plain HTTP unless told otherwise.
+      ...[from, to].map((reference) => (ca === undefined ? reference : `https://${reference}`)),
       "--no-referrers",
       "-o",
       "json",
-      ...(ca === undefined ? ["--plain-http"] : ["--ca", ca]),
+      ...(ca === undefined ? [] : ["--ca", ca]),
     ],
   };
 }

@@ -5,6 +5,7 @@ import http from "node:http";
 import https from "node:https";
 import { Failure } from "@exclave/core";
 import { collect } from "./digest.ts";
+import { trustIn } from "./tls-trust.ts";
 
 export interface JsonRequest {
   readonly url: URL;
@@ -29,7 +30,7 @@ export async function askJson({ url, headers, form, ca, signal }: JsonRequest): 
     },
     agent: false,
     timeout: TIMEOUT_MS,
-    ...(ca === undefined ? {} : { ca }),
+    ...trustIn(ca),
     ...(signal ? { signal } : {}),
   });
   request.on("timeout", () => request.destroy(new Error("no answer in time")));

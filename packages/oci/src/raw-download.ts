@@ -10,6 +10,7 @@ import { Failure } from "@exclave/core";
 import { CONNECT_TIMEOUT_MS, limitConnecting } from "./connect-timeout.ts";
 import { createPieces, createPlainInbox } from "./raw-inbox.ts";
 import { silentFailure } from "./registry-failure.ts";
+import { trustIn } from "./tls-trust.ts";
 
 /** Takes bytes that are only good until the promise settles. */
 export type Sink = (chunk: Uint8Array) => Promise<void>;
@@ -144,7 +145,7 @@ function connect(url: URL, options: RawDownloadOptions): Connection {
         port,
         onread,
         ...(net.isIP(host) === 0 ? { servername: host } : {}),
-        ...(options.ca === undefined ? {} : { ca: options.ca }),
+        ...trustIn(options.ca),
       } as tls.ConnectionOptions)
     : net.connect({ host, port, onread } as net.NetConnectOpts);
   let headBytes: Buffer | undefined = Buffer.alloc(0);

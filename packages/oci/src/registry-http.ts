@@ -19,6 +19,7 @@ import {
 } from "./registry-failure.ts";
 import { createPace, type Pace } from "./registry-pace.ts";
 import { type Pour, sendBody } from "./send-body.ts";
+import { trustIn } from "./tls-trust.ts";
 
 export interface RegistryHttpOptions {
   /** Origin of the registry, such as `https://registry.example.com`. */
@@ -81,7 +82,7 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
   const { attemptsMax = 5, backoffMs = 200, idleTimeoutMs = 120_000, ca } = options;
   const { connectTimeoutMs = CONNECT_TIMEOUT_MS } = options;
   const base = new URL(options.url);
-  const pool = { keepAlive: true, maxSockets: 32, ...(ca === undefined ? {} : { ca }) };
+  const pool = { keepAlive: true, maxSockets: 32, ...trustIn(ca) };
   const agents = { "http:": new http.Agent(pool), "https:": new https.Agent(pool) };
   const downloads = createRawDownloads({ ca, idleTimeoutMs, connectTimeoutMs });
   const authorizer = createRegistryAuthorizer({ ...options, base });
