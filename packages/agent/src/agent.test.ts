@@ -409,6 +409,26 @@ test("a deployed component's health is looked up and told, and its drift too", a
   );
 });
 
+test("a status whose image is gone from the registry says so", async (t) => {
+  const b = await bench(t, async ({ say }) => {
+    say(OK);
+    // Deployed a moment ago; now somebody cleans the registry.
+    b.isHeld.value = false;
+    return 0;
+  });
+  await b.startAgent();
+
+  offer(b, current("apply", { statusEveryMs: 5_000 }));
+  await b.server.until(
+    () => b.server.events.some(({ type }) => type === "health"),
+    "health is told",
+  );
+
+  const event = b.server.events.find(({ type }) => type === "health");
+  assert.ok(event?.type === "health");
+  assert.deepEqual([event.health, event.code], ["unknown", "not_synced"]);
+});
+
 test("a journal without room stops nothing for good: what could not be kept is taken again", async (t) => {
   const b = await bench(t, async ({ say }) => {
     say(OK);

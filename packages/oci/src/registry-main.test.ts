@@ -175,27 +175,33 @@ describe("the registry as a program", () => {
     }
   });
 
-  test("leaves a directory to the registry that serves it, which goes on; all can collect", async (t) => {
-    const directory = await temporaryDirectory(t);
-    const args = ["--directory", directory, "--anonymous"];
-    const { child, url } = await start(t, args);
-    const begun = await fetch(new URL("/v2/a/blobs/uploads/", url), { method: "POST" });
-    const upload = new URL(begun.headers.get("location") ?? "", url);
-    await fetch(upload, { method: "PATCH", body: "half" });
+  // A second one that came up would serve without end.
+  const soon = { timeout: 60_000 };
+  test(
+    "leaves a directory to the registry that serves it, which goes on; all can collect",
+    soon,
+    async (t) => {
+      const directory = await temporaryDirectory(t);
+      const args = ["--directory", directory, "--anonymous"];
+      const { child, url } = await start(t, args);
+      const begun = await fetch(new URL("/v2/a/blobs/uploads/", url), { method: "POST" });
+      const upload = new URL(begun.headers.get("location") ?? "", url);
+      await fetch(upload, { method: "PATCH", body: "half" });
 
-    const second = await finish(run(t, args));
-    const collected = await finish(run(t, ["--directory", directory, "--collect"]));
+      const second = await finish(run(t, args));
+      const collected = await finish(run(t, ["--directory", directory, "--collect"]));
 
-    const because = `error: another registry serves this directory: ${directory}\n`;
-    assert.deepEqual(second, { code: 1, stdout: "", stderr: because });
-    assert.equal(collected.code, 0);
-    upload.searchParams.set("digest", digestOf("half and half"));
-    const done = await fetch(upload, { method: "PUT", body: " and half" });
-    assert.equal(done.status, 201);
-    child.kill("SIGTERM");
-    await once(child, "exit");
-    await start(t, args);
-  });
+      const because = `error: another registry serves this directory: ${directory}\n`;
+      assert.deepEqual(second, { code: 1, stdout: "", stderr: because });
+      assert.equal(collected.code, 0);
+      upload.searchParams.set("digest", digestOf("half and half"));
+      const done = await fetch(upload, { method: "PUT", body: " and half" });
+      assert.equal(done.status, 201);
+      child.kill("SIGTERM");
+      await once(child, "exit");
+      await start(t, args);
+    },
+  );
 
   test("says before it listens that there can be no content where it was told to keep it", async (t) => {
     const directory = await temporaryDirectory(t);

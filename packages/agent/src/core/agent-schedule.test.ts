@@ -49,6 +49,21 @@ describe("health on the agent's own schedule", () => {
     assert.equal(event?.type === "health" && event.health, "degraded");
   });
 
+  test("is reported anew when it cannot be looked up for another reason", () => {
+    const { agent, status } = deployed();
+    assert.ok(status);
+    const seen = { health: "unknown", because: "it cannot be read" } as const;
+    agent.feed({ kind: "status_seen", component: "api", name: status, seen });
+
+    const second = statusIn(agent.feed({ kind: "tick" }, NOW + 5_000));
+    assert.ok(second);
+    const missing = { ...seen, code: "not_synced" } as const;
+    agent.feed({ kind: "status_seen", component: "api", name: second, seen: missing }, NOW + 5_100);
+
+    const event = agent.told().at(-1);
+    assert.equal(event?.type === "health" && event.code, "not_synced");
+  });
+
   test("is never looked up twice at a time", () => {
     const { agent } = deployed();
 

@@ -125,6 +125,23 @@ describe("a job's credential", () => {
     assert.match((await other.grant(job)).refused ?? "", /not a job of this agent/);
   });
 
+  test("is worth nothing once its agent is not trusted any more", async (t) => {
+    const { server, credential } = await runningBuild(t);
+    const { store } = server.server.context;
+    await store.transaction(async (tx) => {
+      const [agent] = (await tx.agents.list({ limit: 1 })).items;
+      assert.ok(agent);
+      await tx.agents.put({ ...agent, revokedAt: agent.joinedAt });
+    });
+
+    const scope = "repository:apps/crm/api:pull";
+    const form = { grant_type: "refresh_token", refresh_token: credential, scope };
+    const response = await ask(server, form);
+
+    assert.equal(response.status, 401);
+    assert.match(await response.text(), /not trusted any more/);
+  });
+
   test("another form than a refresh is refused with what to send", async (t) => {
     const server = await testServer(t);
 
