@@ -18,7 +18,7 @@ const ROOT = join(import.meta.dirname, "..");
 export async function ourCopyTool(directory: string): Promise<CopyTool> {
   const bundle = join(directory, "oci.mjs");
   await build({
-    entryPoints: [join(ROOT, "packages/oci/src/oci-main.ts")],
+    entryPoints: [join(ROOT, "packages/oci/src/programs/oci-main.ts")],
     outfile: bundle,
     bundle: true,
     platform: "node",

@@ -7,10 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { COPY_BENCHES } from "./copy.ts";
 import { type Bench, type Figure, printFigure, say } from "./figure.ts";
+import { FLOOD_BENCHES } from "./flood.ts";
 import { recordFigures } from "./record.ts";
 import { REGISTRY_BENCHES } from "./registry.ts";
 
-const BENCHES: readonly Bench[] = [...COPY_BENCHES, ...REGISTRY_BENCHES];
+const BENCHES: readonly Bench[] = [...COPY_BENCHES, ...FLOOD_BENCHES, ...REGISTRY_BENCHES];
 
 const isRecorded = process.argv.includes("--record");
 const wanted = process.argv.slice(2).filter((argument) => argument !== "--record");

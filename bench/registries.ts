@@ -64,7 +64,7 @@ export async function startOurs(directory: string): Promise<BenchRegistry> {
   const own = await mkdtemp(join(directory, "ours-"));
   const ready = join(own, "ready");
   await mkdir(join(own, "data"));
-  const program = join(ROOT, "packages/oci/src/registry-main.ts");
+  const program = join(ROOT, "packages/oci/src/programs/registry-main.ts");
   const address = ["--address", "127.0.0.1:0", "--ready-file", ready];
   const args = [program, "--directory", join(own, "data"), "--anonymous", ...address];
   const child = spawn(process.execPath, args, { stdio: "ignore" });

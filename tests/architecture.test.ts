@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { test } from "node:test";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -225,6 +225,25 @@ function assertNone(files: readonly SourceFile[], isWrong: (specifier: string) =
   );
   assert.deepEqual(wrong, []);
 }
+
+// A folder that outgrows this is asking for its nouns: group by what a file is about.
+test("no folder of product code has more than 30 files side by side", () => {
+  const filesMax = 30;
+  const files = globSync("{{packages,plugins,sandboxes}/*/src,tools}/**/*", {
+    cwd: ROOT,
+    withFileTypes: true,
+  }).filter((entry) => entry.isFile());
+
+  const folders = Map.groupBy(files, ({ parentPath }) => relative(ROOT, parentPath));
+
+  assert.ok(folders.has("tools") && folders.has(join("packages", "core", "src")));
+  assert.deepEqual(
+    [...folders]
+      .filter(([, { length }]) => length > filesMax)
+      .map(([folder, { length }]) => `${folder} has ${length} files`),
+    [],
+  );
+});
 
 // Promise 1: sharing a server is impossible, not forbidden.
 test("nothing in server, API or core knows of more than one tenant", () => {

@@ -34,7 +34,8 @@ test("a release reaches an install as a file, with the vendor's registry off", a
   });
 
   await t.test("a new install gets it before its first sync could", async () => {
-    const registryOn = turnRegistryOff(world);
+    // The setup agent is the vendor's own: it reads the release's statement before it sets up.
+    const artifactsOn = turnOff(world, ["apps", "exclave/plugins"]);
     const wish = ["--app", "shop", "--input", "title=Shop"];
     await world.exclave("install", "create", "acme", ...wish);
     await until("the first sync found nothing", async () =>
@@ -43,20 +44,22 @@ test("a release reaches an install as a file, with the vendor's registry off", a
       ),
     );
     assert.equal(existsSync(join(world.place, "trail.txt")), false, "nothing was deployed");
+    const releasesOn = turnOff(world, ["releases"]);
 
     await world.exclave("install", "load", "acme", bundle);
     await world.exclave("install", "deploy", "acme", "--wait");
 
     await untilHealthy(world, "acme");
     assert.equal((await page(world)).colour, "blue");
-    registryOn();
+    artifactsOn();
+    releasesOn();
   });
 
   writeShop(world, { colour: "green" });
   const second = await world.json<ReleaseView>("release", app, "--wait");
   const next = join(world.place, "two.oci.tar");
   await world.exclave("release", "bundle", second.id, "-f", next);
-  const registryOn = turnRegistryOff(world);
+  const registryOn = turnOff(world, ["apps", "releases", "exclave/plugins"]);
 
   await t.test("an altered bundle is refused and nothing of it is written", async () => {
     const altered = join(world.place, "altered.oci.tar");
@@ -91,10 +94,9 @@ test("a release reaches an install as a file, with the vendor's registry off", a
   registryOn();
 });
 
-/** Takes away everything the vendor's registry has for installs; what a setup needs stays. */
-function turnRegistryOff(world: World): () => void {
+/** Takes repositories away from the vendor's registry; what a setup needs stays. */
+function turnOff(world: World, names: readonly string[]): () => void {
   const repositories = join(world.home, "server/registry/repositories");
-  const names = ["apps", "releases", "exclave/plugins"];
   for (const name of names) renameSync(join(repositories, name), aside(name));
   return () => {
     for (const name of names) renameSync(aside(name), join(repositories, name));

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
-import { createPublicKey, generateKeyPairSync, type KeyObject } from "node:crypto";
+import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { once } from "node:events";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -13,6 +13,14 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
+import {
+  AppId,
+  ComponentName,
+  ComponentType,
+  Instant,
+  RELEASE_PREDICATE_TYPE,
+  statementFor,
+} from "@exclave/core";
 import {
   createRegistry,
   createRegistryClient,
@@ -24,8 +32,8 @@ import {
   packModule,
   packProviderIndex,
   RELEASE_TYPE,
-  signArtifact,
-  verifyArtifactSignature,
+  signStatement,
+  writeStatement,
 } from "@exclave/oci";
 import { terraformProviderLocal } from "../../tools/test-tools/terraform-provider-local.ts";
 import { has } from "./harness.ts";
@@ -257,26 +265,22 @@ test(
 
 for (const kind of ["P-256", "Ed25519"] as const) {
   test(
-    `cosign verifies a release we signed with a ${kind} key, and not with another key`,
+    `cosign verifies the statement of a release, signed with a ${kind} key, and not with another key`,
     needs("cosign"),
     async (t) => {
       const place = await createPlace(t);
       const { host, store } = place;
       const [ours, theirs] = [newKeys(kind), newKeys(kind)];
-      const repository = "releases/crm";
-      const layers = [{ directory: await place.write({ hello: "hello" }) }];
-      const image = await packImage({ store, repository, layers });
-      const { digest } = await packIndex({
-        store,
-        repository,
-        manifests: [image],
-        artifactType: RELEASE_TYPE,
-      });
+      const { repository, image, index, statement } = await packRelease(place);
 
-      await signArtifact({ store, repository, digest, signer: createSigner(ours.privateKey) });
+      const artifact = await signStatement(statement, [createSigner(ours.privateKey)]);
+      await writeStatement(store, repository, artifact);
 
-      const release = `${host}/${repository}@${digest}`;
-      await cosignVerify(place, release, ours.publicKey);
+      const release = `${host}/${repository}@${index.digest}`;
+      const shown = await cosignVerify(place, release, ours.publicKey);
+      const { payload } = JSON.parse(shown.split("\n").find((line) => line.startsWith("{")) ?? "");
+      const inToto = JSON.parse(Buffer.from(payload, "base64").toString());
+      assert.deepEqual(inToto.predicate, statement);
       await assert.rejects(cosignVerify(place, release, theirs.publicKey));
       const unsigned = `${host}/${repository}@${image.digest}`;
       await assert.rejects(cosignVerify(place, unsigned, ours.publicKey));
@@ -284,46 +288,60 @@ for (const kind of ["P-256", "Ed25519"] as const) {
   );
 }
 
-test("we verify what cosign signed", needs("cosign"), async (t) => {
-  const { directory, host, store, write, tool } = await createPlace(t);
-  const repository = "apps/crm/api";
-  const layers = [{ directory: await write({ hello: "hello" }) }];
-  const { digest } = await packImage({ store, repository, layers });
-  const env = { COSIGN_PASSWORD: "" };
-  await tool("cosign", ["generate-key-pair"], { env });
-  const offline = ["--tlog-upload=false", "--use-signing-config=false", "--yes"];
-  const key = ["--key", "cosign.key", "--allow-http-registry"];
-  await tool("cosign", ["sign", ...key, ...offline, `${host}/${repository}@${digest}`], { env });
-
-  const publicKey = createPublicKey(await readFile(join(directory, "cosign.pub"), "utf8"));
-  const verdict = await verifyArtifactSignature({
-    store,
-    repository,
-    digest,
-    publicKeys: [publicKey],
-  });
-
-  assert.equal(verdict.kind, "signed", JSON.stringify(verdict));
-});
-
-test("oras finds the signature where referrers are listed", needs("oras"), async (t) => {
-  const { host, store, write, tool } = await createPlace(t);
-  const repository = "apps/crm/api";
-  const layers = [{ directory: await write({ hello: "hello" }) }];
-  const { digest } = await packImage({ store, repository, layers });
+test("oras finds the statement where referrers are listed", needs("oras"), async (t) => {
+  const place = await createPlace(t);
+  const { host, store, tool } = place;
+  const { repository, index, statement } = await packRelease(place);
   const signer = createSigner(newKeys("P-256").privateKey);
-  const signature = await signArtifact({ store, repository, digest, signer });
+  const signed = await signStatement(statement, [signer]);
+  const artifact = await writeStatement(store, repository, signed);
 
   const found = await tool("oras", [
     "discover",
     "--plain-http",
     "--format",
     "json",
-    `${host}/${repository}@${digest}`,
+    `${host}/${repository}@${index.digest}`,
   ]);
 
-  assert.ok(found.includes(signature), found);
+  assert.ok(found.includes(artifact), found);
 });
+
+/** A release of one component, and what the release role says of it. */
+async function packRelease({ store, write }: Place) {
+  const repository = "releases/crm";
+  const layers = [{ directory: await write({ hello: "hello" }) }];
+  const image = await packImage({ store, repository, layers });
+  const index = await packIndex({
+    store,
+    repository,
+    manifests: [image],
+    artifactType: RELEASE_TYPE,
+  });
+  const statement = statementFor({
+    app: AppId.parse("pcrmaaaaaaaaaaaaa"),
+    appName: "crm",
+    release: "r1",
+    number: 1,
+    versionName: "1.0",
+    index: { repository, digest: index.digest, sizeBytes: index.size },
+    components: [
+      {
+        name: ComponentName.parse("api"),
+        type: ComponentType.parse("image"),
+        plugin: { repository: "exclave/plugins/image", digest: image.digest },
+        artifact: { repository: "apps/crm/api", digest: image.digest },
+        config: {},
+        effects: { apply: "idempotent" },
+      },
+    ],
+    runner: { repository: "exclave/runner", digest: image.digest },
+    sandboxes: [],
+    rollbackTo: { numberMin: 1 },
+    createdAt: Instant.parse(0),
+  });
+  return { repository, image, index, statement };
+}
 
 function newKeys(kind: "P-256" | "Ed25519"): { privateKey: KeyObject; publicKey: KeyObject } {
   return kind === "P-256"
@@ -336,5 +354,6 @@ async function cosignVerify({ directory, tool }: Place, artifact: string, public
   await writeFile(file, publicKey.export({ type: "spki", format: "pem" }));
   await chmod(file, 0o600);
   const offline = ["--insecure-ignore-tlog", "--allow-http-registry"];
-  return tool("cosign", ["verify", "--key", file, ...offline, artifact]);
+  const about = ["--type", RELEASE_PREDICATE_TYPE];
+  return tool("cosign", ["verify-attestation", "--key", file, ...about, ...offline, artifact]);
 }

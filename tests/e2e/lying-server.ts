@@ -9,11 +9,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import {
   type AgentEvent,
   AgentFrame,
+  type Grant,
   LINK_PATH,
   LINK_PROTOCOL,
+  type ServerCommand,
   type ServerFrame,
 } from "@exclave/api";
-import type { Envelope } from "@exclave/core";
+import type { Envelope, JobId } from "@exclave/core";
+import type { Registry } from "@exclave/oci";
 import { type WebSocket, WebSocketServer } from "ws";
 
 export interface Lie {
@@ -23,16 +26,35 @@ export interface Lie {
   readonly envelope: Envelope;
 }
 
+export type Said = ServerCommand | Extract<ServerFrame, { type: "trust" }>;
+
+export interface StolenThings {
+  /** What the agent has seen of the real record: whoever took the server has that too. */
+  readonly record?: Extract<ServerFrame, { type: "checkpoint" }>;
+  /** What it gives to a job that asks for registry access. */
+  readonly grant?: Grant;
+  /** What it serves as the vendor's registry. */
+  readonly registry?: Pick<Registry, "handle">;
+}
+
 export interface LyingServer {
   /** Offers each lie, in order, to the agent that connects. */
   tell(lies: readonly Lie[]): void;
+  /** Says anything else, in order. */
+  say(said: readonly Said[]): void;
   readonly events: readonly AgentEvent[];
   close(): Promise<void>;
 }
 
-export async function startLyingServer(port: number): Promise<LyingServer> {
+export async function startLyingServer(
+  port: number,
+  { record, grant, registry }: StolenThings = {},
+): Promise<LyingServer> {
   const events = new Map<number, AgentEvent>();
-  const server: Server = createServer((_, response) => response.writeHead(404).end());
+  const server: Server = createServer((request, response) => {
+    if (registry && request.url?.startsWith("/v2/")) void registry.handle(request, response);
+    else response.writeHead(404).end();
+  });
   const sockets = new WebSocketServer({
     server,
     path: LINK_PATH,
@@ -41,7 +63,7 @@ export async function startLyingServer(port: number): Promise<LyingServer> {
   });
   // It repeats what its server says of the port, which is dealt with below.
   sockets.on("error", () => undefined);
-  let told: readonly Lie[] = [];
+  let told: readonly Said[] = [];
   let say: (() => void) | undefined;
 
   sockets.on("connection", (socket: WebSocket) => {
@@ -51,6 +73,9 @@ export async function startLyingServer(port: number): Promise<LyingServer> {
       if (isBinary) return;
       const frame = AgentFrame.parse(JSON.parse((data as Buffer).toString()));
       if (frame.type === "event") events.set(frame.seq, frame.body);
+      if (frame.type === "grant_want" && grant) {
+        send({ type: "grant", job: frame.job, attempt: frame.attempt, grant });
+      }
       if (frame.type !== "hello") return;
       send({
         type: "welcome",
@@ -64,15 +89,12 @@ export async function startLyingServer(port: number): Promise<LyingServer> {
         reconnectSpreadMs: 0,
         logs: [],
       });
+      if (record) send(record);
       let seq = frame.downAcked;
       say = () => {
-        for (const { job, attempt, envelope } of told) {
-          seq += 1;
-          send({
-            type: "command",
-            seq,
-            body: { type: "job_offer", job: job as never, attempt, envelope },
-          });
+        for (const said of told) {
+          if (said.type === "trust") send(said);
+          else send({ type: "command", seq: ++seq, body: said });
         }
         told = [];
       };
@@ -93,7 +115,16 @@ export async function startLyingServer(port: number): Promise<LyingServer> {
   }
   return {
     tell(lies) {
-      told = lies;
+      told = lies.map(({ job, attempt, envelope }) => ({
+        type: "job_offer",
+        job: job as JobId,
+        attempt,
+        envelope,
+      }));
+      say?.();
+    },
+    say(said) {
+      told = said;
       say?.();
     },
     get events() {

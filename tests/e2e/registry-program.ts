@@ -9,7 +9,7 @@ import type { TestContext } from "node:test";
 import { promisify } from "node:util";
 import { ROOT } from "./harness.ts";
 
-const REGISTRY = join(ROOT, "packages/oci/src/registry-main.ts");
+const REGISTRY = join(ROOT, "packages/oci/src/programs/registry-main.ts");
 
 export interface RegistryProgram {
   readonly child: ChildProcess;

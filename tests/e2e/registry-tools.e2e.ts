@@ -8,7 +8,7 @@ import { createLayoutStore, createRegistryClient, packImage } from "@exclave/oci
 import { ROOT } from "./harness.ts";
 import { startRegistry, temporaryPlace, toolsAt, unlessInstalled } from "./registry-program.ts";
 
-const OCI = join(ROOT, "packages/oci/src/oci-main.ts");
+const OCI = join(ROOT, "packages/oci/src/programs/oci-main.ts");
 
 async function world(t: TestContext) {
   const place = temporaryPlace(t);

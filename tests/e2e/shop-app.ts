@@ -91,10 +91,15 @@ ${withReports ? reports : ""}`,
 }
 
 /** A world in which release one of the shop is up and healthy as `acme`. */
-export async function createShopWorld(t: TestContext): Promise<World> {
+export async function createShopWorld(
+  t: TestContext,
+  { prepare }: { readonly prepare?: (world: World) => void } = {},
+): Promise<World> {
   const world = await createWorld(t);
   await world.up();
-  await world.exclave("release", writeShop(world), "--channel", "stable", "--wait");
+  const app = writeShop(world);
+  prepare?.(world);
+  await world.exclave("release", app, "--channel", "stable", "--wait");
   const input = ["--input", "title=Acme"];
   await world.exclave("install", "create", "acme", "--app", "shop", ...input, "--wait");
   await untilHealthy(world, "acme");

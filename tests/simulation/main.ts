@@ -1,13 +1,18 @@
-// `npm run simulate -- --seeds N [--seed S] [--verbose]`: many small worlds, or one of them again.
+// `npm run simulate -- --seeds N [--seed S] [--verbose]`: many small worlds, or one of them again. Each
+// seed is two: the decisions of one agent and its server under every order of effects, and production
+// servers and agents in virtual time. `--points`: instead, every crash of a reference scenario, one by one.
 
 import { parseArgs } from "node:util";
-import { simulate } from "./simulation.ts";
+import { countPoints, crashAt } from "./shells/crash-points.ts";
+import { simulate as simulateShells } from "./shells/simulate.ts";
+import { simulate as simulateCores } from "./simulation.ts";
 
 const { values } = parseArgs({
   options: {
     seeds: { type: "string", default: "200" },
     seed: { type: "string" },
     verbose: { type: "boolean", default: false },
+    points: { type: "boolean", default: false },
   },
 });
 
@@ -16,20 +21,48 @@ const seeds =
     ? Array.from({ length: whole(values.seeds, "--seeds") }, (_, index) => index + 1)
     : [whole(values.seed, "--seed")];
 
+const unhandled: unknown[] = [];
+process.on("unhandledRejection", (reason) => unhandled.push(reason));
+
+if (values.points) process.exit(await strikeAll());
+
 let failed = 0;
 let jobs = 0;
+const startedAt = performance.now();
 for (const seed of seeds) {
-  const report = simulate({ seed });
-  jobs += report.jobs;
-  if (values.verbose) console.log(report.trace.join("\n"));
-  if (report.violations.length === 0) continue;
+  const reports = [simulateCores({ seed }), await simulateShells({ seed })];
+  for (const { jobs: done, trace } of reports) {
+    jobs += done;
+    if (values.verbose) console.log(trace.join("\n"));
+  }
+  const violations = [
+    ...reports.flatMap((report) => report.violations),
+    ...unhandled.splice(0).map((reason) => `an error nobody handles: ${String(reason)}`),
+  ];
+  if (violations.length === 0) continue;
   failed++;
   console.log(`seed ${seed} broke a promise:`);
-  for (const violation of new Set(report.violations)) console.log(`  - ${violation}`);
+  for (const violation of new Set(violations)) console.log(`  - ${violation}`);
   console.log(`  replay: npm run simulate -- --seed ${seed} --verbose`);
 }
-console.log(`${seeds.length} seeds, ${failed} violations (${jobs} jobs)`);
+const seconds = (performance.now() - startedAt) / 1_000;
+const pace = `${(seeds.length / seconds).toFixed(1)} seeds/s`;
+console.log(`${seeds.length} seeds, ${failed} violations (${jobs} jobs, ${pace})`);
 process.exitCode = failed > 0 ? 1 : 0;
+
+async function strikeAll(): Promise<number> {
+  const count = await countPoints();
+  let broken = 0;
+  for (let point = 1; point <= count; point++) {
+    const { violations } = await crashAt(point);
+    if (violations.length === 0) continue;
+    broken++;
+    console.log(`crash point ${point} broke a promise:`);
+    for (const violation of new Set(violations)) console.log(`  - ${violation}`);
+  }
+  console.log(`${count} crash points, ${broken} violations`);
+  return broken > 0 ? 1 : 0;
+}
 
 function whole(text: string, option: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) {

@@ -14,13 +14,21 @@ import {
   type JournalWrite,
   restoreState,
 } from "@exclave/agent";
-import { type JobName, judgeEnvelope, unreachable } from "@exclave/core";
+import {
+  InstallId,
+  Instant,
+  type JobName,
+  judgeCancel,
+  judgeEnvelope,
+  type TrustDocument,
+  unreachable,
+} from "@exclave/core";
 import type { Connection } from "./network.ts";
 import { isSignedForSimulation } from "./simulated-manifest.ts";
 import type { SimulatedRuntime } from "./simulated-runtime.ts";
 import { Crash, mayCrash, must, note, type World } from "./world.ts";
 
-export const AUDIENCE = "acme";
+export const AUDIENCE = InstallId.parse("iacmeaaaaaaaaaaaa");
 
 export interface SimulatedAgent {
   /** Starts it if it is down: reads the journal, looks at the runtime. */
@@ -39,6 +47,16 @@ export interface SimulatedAgent {
 
 type Task = () => void;
 
+/** Judged by without being read: signatures cost nothing here. */
+const ROLE = { keyids: ["director"], threshold: 1 };
+const TRUST: TrustDocument = {
+  version: 1,
+  expiresAt: Instant.parse(Number.MAX_SAFE_INTEGER),
+  keys: { director: { spki: "simulated", scheme: "ed25519" } },
+  roles: { root: ROLE, release: ROLE, director: ROLE, checkpoint: ROLE },
+  origins: ["http://vendor.test"],
+};
+
 export function createSimulatedAgent(world: World, runtime: SimulatedRuntime): SimulatedAgent {
   const journal = createMemoryJournal({ journalId: "journal" });
   const spool = new Map<JobName, Buffer>();
@@ -51,7 +69,8 @@ export function createSimulatedAgent(world: World, runtime: SimulatedRuntime): S
     judge: (envelope, facts) =>
       judgeEnvelope({
         envelope,
-        keys: [{ keyid: "director", spki: "simulated" }],
+        keys: [{ keyid: "director", spki: "simulated", scheme: "ed25519" }],
+        threshold: 1,
         verify: (_, bytes, signature) =>
           world.sabotage === "agent-trusts-anyone" || isSignedForSimulation(bytes, signature),
         audience: AUDIENCE,
@@ -59,7 +78,22 @@ export function createSimulatedAgent(world: World, runtime: SimulatedRuntime): S
         ...facts,
         now: facts.now as never,
       }),
+    judgeCancel: ({ envelope, job, attempt }, { now }) =>
+      judgeCancel({
+        envelope,
+        keys: [{ keyid: "director", spki: "simulated", scheme: "ed25519" }],
+        threshold: 1,
+        verify: (_, bytes, signature) => isSignedForSimulation(bytes, signature),
+        audience: AUDIENCE,
+        job,
+        attempt,
+        now: now as never,
+        clockSkewMs: 0,
+      }),
+    nextTrust: () => ({ kind: "refused", code: "invalid", because: "there is one here" }),
+    openCheckpoint: () => ({ because: "there are none here" }),
     jobsMax: 3,
+    debugJobsMax: 2,
     resumesMax: 3,
     publishes: [],
   };
@@ -71,7 +105,7 @@ export function createSimulatedAgent(world: World, runtime: SimulatedRuntime): S
     wake() {
       if (state) return;
       const snapshot = journal.load();
-      state = restoreState(snapshot);
+      state = restoreState(snapshot, TRUST);
       note(world, "agent starts");
       feed({ kind: "restored", found: runtime.list(), fresh: snapshot.fresh });
     },
@@ -161,6 +195,7 @@ export function createSimulatedAgent(world: World, runtime: SimulatedRuntime): S
   function perform(effect: AgentEffect): void {
     switch (effect.kind) {
       case "journal":
+      case "keep_trust":
       case "note":
         return;
       case "send":

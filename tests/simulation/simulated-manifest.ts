@@ -2,6 +2,9 @@
 // of the simulation can make.
 
 import {
+  CANCEL_PAYLOAD_TYPE,
+  type Cancel,
+  cancelBytes,
   digestOf,
   type Envelope,
   MANIFEST_PAYLOAD_TYPE,
@@ -18,6 +21,19 @@ export function isSignedForSimulation(bytes: Uint8Array, signature: Uint8Array):
 
 export function signManifest(manifest: Manifest, isForged: boolean): Envelope {
   return signEnvelope(MANIFEST_PAYLOAD_TYPE, manifestBytes(manifest), {
+    keyid: "director",
+    sign: (bytes) => Uint8Array.of(isForged ? TAG + 1 : TAG, bytes.length % 251),
+  });
+}
+
+/** Valid as long as the simulation lasts: a real one is signed when it is sent. */
+export function signCancel(
+  { job, audience, now }: { job: string; audience: string; now: number },
+  isForged: boolean,
+): Envelope {
+  const about = { version: 1, audience, job, attempt: 1, requestedBy: "simulation", because: "" };
+  const cancel = { ...about, graceMs: 0, issuedAt: now, notAfter: now + 86_400_000 };
+  return signEnvelope(CANCEL_PAYLOAD_TYPE, cancelBytes(cancel as Cancel), {
     keyid: "director",
     sign: (bytes) => Uint8Array.of(isForged ? TAG + 1 : TAG, bytes.length % 251),
   });

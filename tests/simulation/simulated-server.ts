@@ -6,6 +6,7 @@ import {
   advanceJob,
   digestOf,
   type Envelope,
+  InstallId,
   type JobName,
   jobName,
   unreachable,
@@ -22,8 +23,10 @@ import {
 } from "@exclave/server";
 import type { Connection, ToServer } from "./network.ts";
 import { AUDIENCE } from "./simulated-agent.ts";
-import { makeManifest, signManifest } from "./simulated-manifest.ts";
+import { makeManifest, signCancel, signManifest } from "./simulated-manifest.ts";
 import { Crash, mayCrash, must, note, type World } from "./world.ts";
+
+const ANOTHER = InstallId.parse("ianotheraaaaaaaaa");
 
 type JobRow = AgentEventWrites["jobs"][number];
 
@@ -139,7 +142,8 @@ export function createSimulatedServer(world: World): SimulatedServer {
   function carryOut(session: Session, effect: LinkEffect): boolean {
     switch (effect.kind) {
       case "send":
-        send(session, effect.frame);
+        // Everything in this outbox is signed already.
+        send(session, effect.frame as ServerFrame);
         return true;
       case "commit":
         return commit(effect.epoch, effect.write);
@@ -150,6 +154,9 @@ export function createSimulatedServer(world: World): SimulatedServer {
         logs.set(name, Buffer.concat([before, effect.bytes]));
         return true;
       }
+      case "join":
+        // No setup agent here: nobody asks.
+        return true;
       case "grant":
         send(session, grantFrame(effect.wanted));
         return true;
@@ -158,6 +165,8 @@ export function createSimulatedServer(world: World): SimulatedServer {
         comeBack(session, waiting);
         return true;
       }
+      case "looks":
+        return true;
       case "close":
         return false;
       default:
@@ -256,7 +265,12 @@ export function createSimulatedServer(world: World): SimulatedServer {
       ["queued", "offered", "accepted", "running"].includes(state.status),
     );
     const job = dice.pick(open);
-    if (job) post({ type: "job_cancel", job: job.id, attempt: 1, graceMs: 1_000 });
+    if (!job) return;
+    const { id, state } = job;
+    // Somebody else's: while its offer is on the way, a real cancel would take that back.
+    const isForged = state.status === "running" && dice.below(4) === 0;
+    const envelope = signCancel({ job: id, audience: AUDIENCE, now: world.now }, isForged);
+    post({ type: "job_cancel", job: id, attempt: 1, envelope });
   }
 
   /** Forged, for another install, out of date, or an old one under a new name or its own. */
@@ -265,7 +279,7 @@ export function createSimulatedServer(world: World): SimulatedServer {
     const kind = dice.below(4);
     const old = dice.pick(envelopes);
     const wishes = { id, operation: "apply", component: "api", now: world.now } as const;
-    const audience = kind === 1 ? "another" : AUDIENCE;
+    const audience = kind === 1 ? ANOTHER : AUDIENCE;
     const validMs = kind === 2 ? -1_000 : 86_400_000;
     const manifest = makeManifest({ ...wishes, audience, validMs, issueNo: issueNo + 1_000 });
     const envelope =
@@ -292,10 +306,12 @@ export function createSimulatedServer(world: World): SimulatedServer {
       attempt: 1,
       audience: AUDIENCE,
       install: null,
+      installName: null,
       app: null,
       component: null,
       release: null,
       operation: "apply",
+      effect: "idempotent",
       state: { status: "queued", since: world.now as never },
       about: { kind: "request" },
       because: "",
@@ -305,10 +321,12 @@ export function createSimulatedServer(world: World): SimulatedServer {
       endedAt: null,
       failure: null,
       exitCode: null,
+      report: null,
       plan: null,
       log: null,
       logComplete: false,
       manifestDigest: digestOf(id),
+      joinGivenAt: null,
       reads: [],
       writes: [],
     };

@@ -22,7 +22,7 @@ const MORE_PROGRAMS: Readonly<Record<string, Readonly<Record<string, string>>>> 
   "sandboxes/local": {
     "agent.mjs": "packages/agent/src/main.ts",
     "keeper.mjs": "packages/runtime/src/process/keeper.ts",
-    "registry.mjs": "packages/oci/src/registry-main.ts",
+    "registry.mjs": "packages/oci/src/programs/registry-main.ts",
     "init.mjs": "sandboxes/local/src/init.ts",
   },
 };

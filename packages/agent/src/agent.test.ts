@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import type { AgentFrame, ServerFrame } from "@exclave/api";
+import { type AgentFrame, createSystemTimers, type ServerFrame } from "@exclave/api";
 import {
   AgentId,
   evaluateConfig,
@@ -11,20 +11,24 @@ import {
   jobName,
   type Manifest,
 } from "@exclave/core";
+import type { JobRuntime } from "@exclave/runtime";
 import { createFakeRuntime, type FakePlace, type FakeProgram } from "@exclave/runtime/testing";
 import { type Agent, startAgent } from "./agent.ts";
-import { createJobs } from "./jobs.ts";
+import { createJobs } from "./job/jobs.ts";
+import type { Workplace } from "./job/prepare-job.ts";
+import { createSpool } from "./job/spool.ts";
 import type { Journal } from "./journal/journal.ts";
 import { createSqliteJournal } from "./journal/sqlite-journal.ts";
-import type { Workplace } from "./prepare-job.ts";
-import { createSpool } from "./spool.ts";
 import {
+  ACME,
   createDirector,
   DIGEST,
   type Director,
+  GLOBEX,
   job,
-  rulesFor,
+  memoryTrust,
   silentLog,
+  testRules,
 } from "./testing/builders.ts";
 import { type LinkServer, startLinkServer } from "./testing/link-server.ts";
 import { temporaryDirectory } from "./testing/temporary-directory.ts";
@@ -41,6 +45,8 @@ interface Bench {
   readonly isReleased: { value: boolean };
   /** How many commits will find the disk full. */
   readonly fullDisk: { commits: number };
+  /** How many stops the runtime will not carry out. */
+  readonly failing: { stops: number };
   startAgent(): Promise<Agent>;
   openJournal(): Journal;
 }
@@ -55,15 +61,15 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
   const isHeld = { value: true };
   const isReleased = { value: true };
   const fullDisk = { commits: 0 };
+  const failing = { stops: 0 };
   const keys = generateKeyPairSync("ed25519");
   const identity = {
     version: 1,
     agent: AgentId.parse("aaaaaaaaaaaaaaaaa"),
     kind: "install",
-    audience: "acme",
+    audience: ACME,
     keyGeneration: 1,
     serverUrl: server.url,
-    keys: { director, release: director },
     identityKey: keys.privateKey.export({ format: "pem", type: "pkcs8" }).toString(),
     sealingKey: "",
   } as const;
@@ -71,19 +77,27 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
 
   async function start(): Promise<Agent> {
     const journal = fillable(openJournal(), fullDisk);
-    const runtime = createFakeRuntime({
+    const fake = createFakeRuntime({
       place,
       programOf: () => async (running) => {
         starts.push(running.spec.name);
         return program(running);
       },
     });
+    const runtime: JobRuntime = {
+      ...fake,
+      async stop(name, graceMs) {
+        if (failing.stops-- > 0) throw new Failure("unavailable", "the runtime is away");
+        await fake.stop(name, graceMs);
+      },
+    };
     const spool = createSpool({ directory: join(home, "spool") });
     const workplace: Workplace = {
       journal,
-      path: "/usr/bin",
       evaluate: evaluateConfig,
+      origins: () => ["http://vendor.test"],
       own: {
+        id: ACME,
         name: "acme",
         sandbox: {},
         registry: {
@@ -93,25 +107,47 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
           token: async () => "token",
         },
         holds: async () => isHeld.value,
-        released: async () => refuse(isReleased.value),
-        releaseKey: "",
+        runner: { pin: async () => {}, restore: async () => false },
+      },
+      gate: {
+        async admit() {
+          refuse(isReleased.value);
+          return { writes: [], statements: [] };
+        },
+        statusOf: async (applied) => ({
+          ...applied,
+          operation: "status",
+          steps: applied.steps.map((step) => ({ ...step, operation: "status", parameters: {} })),
+        }),
       },
     };
     const now = Date.now;
-    const jobs = createJobs({ runtime, spool, journal, place: workplace, now, log: silentLog });
+    const timers = createSystemTimers();
+    const jobs = createJobs({
+      runtime,
+      spool,
+      journal,
+      place: workplace,
+      now,
+      timers,
+      log: silentLog,
+    });
     const agent = await startAgent({
       identity,
+      trust: memoryTrust(director),
       version: "0",
       platform: "test",
       bootId: "boot",
-      rules: rulesFor(director),
+      rules: testRules(),
       journal,
       runtime,
       spool,
       jobs,
-      home,
+      freeBytes: async () => 1,
       freeBytesMin: 0,
+      timers,
       journalRetryMs: 10,
+      runtimeRetryMs: 10,
       now,
       random: () => 0,
       log: silentLog,
@@ -135,6 +171,7 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
     isHeld,
     isReleased,
     fullDisk,
+    failing,
     startAgent: start,
     openJournal,
   };
@@ -144,12 +181,12 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
 function giveAccess(frame: AgentFrame): ServerFrame | undefined {
   if (frame.type !== "grant_want") return undefined;
   const { job, attempt } = frame;
-  const grant = { registryUrl: "http://vendor.test", token: "granted", expiresAt: 1 };
+  const grant = { registryUrl: "https://vendor.test", token: "granted", expiresAt: 1 };
   return { type: "grant", job, attempt, grant };
 }
 
 function refuse(isReleased: boolean): void {
-  if (!isReleased) throw new Failure("signature", "no signed release lists it");
+  if (!isReleased) throw new Failure("unreleased", "no verified statement says so");
 }
 
 function fillable(journal: Journal, fullDisk: Bench["fullDisk"]): Journal {
@@ -297,50 +334,22 @@ test("a job that is not synced is not started, and says what is missing", async 
   assert.deepEqual(b.starts, []);
 });
 
-test("a job whose bytes no signed release lists is not started", async (t) => {
-  const b = await bench(t, async () => 0);
-  b.isReleased.value = false;
-  const manifest = current("apply");
-  await b.startAgent();
+for (const operation of ["apply", "sync"] as const) {
+  test(`a job that no verified statement admits is not started: ${operation}`, async (t) => {
+    const b = await bench(t, async () => 0);
+    b.isReleased.value = false;
+    const manifest = current(operation, { operation });
+    await b.startAgent();
 
-  offer(b, manifest);
-  await b.server.until(() => endOf(b, manifest) !== undefined, "the job has ended");
+    offer(b, manifest);
+    await b.server.until(() => endOf(b, manifest) !== undefined, "the job has ended");
 
-  const end = endOf(b, manifest);
-  assert.ok(end?.type === "job_ended" && end.outcome.kind === "failed");
-  assert.equal(end.outcome.code, "signature");
-  assert.deepEqual(b.starts, []);
-});
-
-test("a sync that succeeded counts only if what it brought was released", async (t) => {
-  const digest = DIGEST;
-  const said = { type: "artifact", name: "api", repository: "apps/crm/api", digest };
-  const b = await bench(t, async ({ say }) => {
-    say(`${JSON.stringify(said)}\n${OK}`);
-    return 0;
+    const end = endOf(b, manifest);
+    assert.ok(end?.type === "job_ended" && end.outcome.kind === "failed");
+    assert.equal(end.outcome.code, "unreleased");
+    assert.deepEqual(b.starts, []);
   });
-  const materials = [{ name: "api", repository: "apps/crm/api", digest }];
-  const sync = (name: string) => current(name, { operation: "sync", step: { materials } });
-  await b.startAgent();
-
-  const good = sync("good");
-  offer(b, good);
-  await b.server.until(() => endOf(b, good) !== undefined, "the good sync has ended");
-  b.isReleased.value = false;
-  const bad = sync("bad");
-  offer(b, bad);
-  await b.server.until(() => endOf(b, bad) !== undefined, "the bad sync has ended");
-
-  const ends = [good, bad].map((manifest) => endOf(b, manifest));
-  assert.deepEqual(
-    ends.map((end) => end?.type === "job_ended" && end.outcome),
-    [
-      { kind: "succeeded" },
-      { kind: "failed", code: "signature", message: "no signed release lists it" },
-    ],
-  );
-  assert.equal(b.starts.length, 2);
-});
+}
 
 test("a lying server starts nothing, and each refusal is on record", async (t) => {
   const b = await bench(t, async () => 0);
@@ -348,7 +357,7 @@ test("a lying server starts nothing, and each refusal is on record", async (t) =
   await b.startAgent();
   const lies: [Manifest, Director][] = [
     [current("forged"), stranger],
-    [current("cross", { audience: "globex" }), b.director],
+    [current("cross", { audience: GLOBEX }), b.director],
     [current("expired", { notAfter: (Date.now() - 600_000) as never }), b.director],
   ];
 
@@ -375,7 +384,30 @@ test("a running job that is cancelled is stopped and ends as cancelled", async (
   offer(b, manifest);
   await b.server.until(() => b.server.log(manifest.id) !== "", "it runs");
 
-  b.server.command({ type: "job_cancel", job: manifest.id, attempt: 1, graceMs: 2_000 });
+  b.server.command(b.director.cancel(manifest.id, nowish()));
+  await b.server.until(() => endOf(b, manifest) !== undefined, "the job has ended");
+
+  const end = endOf(b, manifest);
+  assert.ok(end?.type === "job_ended");
+  assert.deepEqual(end.outcome, { kind: "cancelled" });
+});
+
+/** Jobs of these tests live in the machine's own time. */
+const nowish = () => ({ issuedAt: Date.now(), notAfter: Date.now() + 60_000 });
+
+test("a stop the runtime does not carry out is retried until the job is gone", async (t) => {
+  const b = await bench(t, async ({ say, terminated }) => {
+    say("working\n");
+    await new Promise<void>((resolve) => terminated.addEventListener("abort", () => resolve()));
+    return 1;
+  });
+  const manifest = current("apply");
+  await b.startAgent();
+  offer(b, manifest);
+  await b.server.until(() => b.server.log(manifest.id) !== "", "it runs");
+  b.failing.stops = 3;
+
+  b.server.command(b.director.cancel(manifest.id, nowish()));
   await b.server.until(() => endOf(b, manifest) !== undefined, "the job has ended");
 
   const end = endOf(b, manifest);

@@ -2,9 +2,7 @@
 // and only then does what the core wants done. One input at a time; what takes long runs beside the
 // loop and comes back as another input.
 
-import { statfs } from "node:fs/promises";
-import { setTimeout as sleep } from "node:timers/promises";
-import { encodeLogFrame, type Grant, helloBytes, type ServerFrame } from "@exclave/api";
+import { encodeLogFrame, type Grant, helloBytes, type Timers } from "@exclave/api";
 import { type JobName, unreachable } from "@exclave/core";
 import type { JobRuntime } from "@exclave/runtime";
 import { advanceAgent } from "./core/agent-core.ts";
@@ -16,32 +14,49 @@ import {
   type PublishedImages,
   restoreState,
 } from "./core/agent-state.ts";
-import { type Identity, signWith } from "./identity.ts";
-import type { Jobs } from "./jobs.ts";
+import { type Identity, signWith } from "./identity/identity.ts";
+import { awaitExit } from "./job/follow-job.ts";
+import type { Jobs } from "./job/jobs.ts";
+import { inWords } from "./job/judge-end.ts";
+import type { Spool } from "./job/spool.ts";
 import type { Journal, JournalWrite } from "./journal/journal.ts";
-import { type LinkClient, type LinkClientOptions, openLink } from "./link-client.ts";
+import { isDamaged } from "./journal/sqlite-journal.ts";
+import { type LinkClient, type LinkClientOptions, openLink } from "./link/link-client.ts";
+import { withoutPlainGrant } from "./link/plain-grant.ts";
 import type { Log } from "./log.ts";
-import type { Spool } from "./spool.ts";
+import type { TrustFile } from "./trust/trust-file.ts";
 
 export interface AgentOptions {
   readonly identity: Identity;
   readonly version: string;
   readonly platform: string;
   readonly bootId: string;
+  /** Plain HTTP beyond loopback was asked for in so many words. */
+  readonly insecureHttp?: boolean | undefined;
   readonly rules: AgentRules;
+  readonly trust: TrustFile;
   readonly journal: Journal;
   readonly runtime: JobRuntime;
   readonly spool: Spool;
   readonly jobs: Jobs;
-  /** The directory whose disk must have room. */
-  readonly home: string;
+  /** How much room the disk has that jobs and journal are on. */
+  readonly freeBytes: () => Promise<number>;
   readonly freeBytesMin: number;
   /** How long to wait before an input that could not be journaled is taken again. */
   readonly journalRetryMs?: number;
+  /** How often it looks at the time and the disk. */
+  readonly tickMs?: number;
+  /** The first pause before the runtime is asked again for what it did not do; pauses double. */
+  readonly runtimeRetryMs?: number;
   readonly publish?: (grant: Grant) => Promise<PublishedImages>;
   readonly link?: (options: LinkClientOptions) => LinkClient;
+  /** Damage that was found on the way to this start: goes on record. */
+  readonly alarms?: readonly string[];
+  /** The journal cannot be relied on any more: only a new start can tell what is left of it. */
+  readonly onDamaged?: (reason: unknown) => void;
   readonly now: () => number;
   readonly random: () => number;
+  readonly timers: Timers;
   readonly log: Log;
 }
 
@@ -53,13 +68,14 @@ export interface Agent {
 const TICK_MS = 1_000;
 const JOURNAL_RETRY_MS = 5_000;
 const RETRY_MS = 2_000;
+const RETRY_MAX_MS = 30_000;
 
 export async function startAgent(options: AgentOptions): Promise<Agent> {
-  const { identity, journal, runtime, spool, jobs, rules, now, log } = options;
+  const { identity, journal, runtime, spool, jobs, rules, now, timers, log } = options;
   const stopping = new AbortController();
   const { signal } = stopping;
   const snapshot = journal.load();
-  let state: AgentState = restoreState(snapshot);
+  let state: AgentState = restoreState(snapshot, options.trust.current());
   let isDiskLow = false;
   let logsSent: Promise<void> = Promise.resolve();
 
@@ -69,19 +85,23 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const found = await runtime.list();
   const link = (options.link ?? openLink)({
     serverUrl: identity.serverUrl,
-    onFrame: (frame: ServerFrame) => void feed({ kind: "frame", frame }),
+    onFrame: (frame) =>
+      void feed({ kind: "frame", frame: withoutPlainGrant(frame, options.insecureHttp ?? false) }),
     onDisconnected: () => feed({ kind: "disconnected" }),
     random: options.random,
+    timers,
     log,
   });
-  void feed({ kind: "restored", found, fresh: snapshot.fresh });
+  const { alarms = [] } = options;
+  void feed({ kind: "restored", found, fresh: snapshot.fresh, alarms });
+  for (const name of state.foreign) beside(() => followForeign(name));
   beside(() => spool.sweep(new Set(snapshot.jobs.map(({ name }) => name))));
-  const ticks = setInterval(() => beside(tick), TICK_MS);
+  const stopTicking = timers.every(options.tickMs ?? TICK_MS, () => beside(tick));
 
   return {
     async stop() {
       stopping.abort();
-      clearInterval(ticks);
+      stopTicking();
       for (const { done } of queue.splice(0)) done();
       await link.close();
     },
@@ -101,10 +121,10 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     for (let next = queue[0]; next && !signal.aborted; next = queue[0]) {
       if (!step(next.input)) {
         // Nothing of this input has happened: it is taken again when there may be room.
-        setTimeout(() => {
+        timers.after(options.journalRetryMs ?? JOURNAL_RETRY_MS, () => {
           isBusy = false;
           drain();
-        }, options.journalRetryMs ?? JOURNAL_RETRY_MS).unref();
+        });
         return;
       }
       queue.shift();
@@ -120,10 +140,14 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     );
     try {
       // All of a step's writes at once, before any of its acts: earlier than each act needs them.
+      for (const effect of next.effects) {
+        if (effect.kind === "keep_trust") options.trust.keep(effect.envelope, effect.document);
+      }
       journal.commit(writes);
     } catch (reason) {
       log.error("the journal cannot be written; nothing new is taken on", { reason });
       link.drop("what arrives cannot be kept");
+      if (isDamaged(reason)) options.onDamaged?.(reason);
       return false;
     }
     state = next.state;
@@ -134,6 +158,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   function perform(effect: AgentEffect): void {
     switch (effect.kind) {
       case "journal":
+      case "keep_trust":
         return;
       case "send":
         return link.send(effect.frame);
@@ -148,14 +173,14 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         });
       case "launch":
         return beside(async () => {
-          await feed(await jobs.launch(effect.record, effect.grant));
+          await feed(await jobs.launch(effect.record, effect));
         });
       case "follow":
         return beside(() => follow(effect));
       case "stop":
-        return beside(() => runtime.stop(effect.name, effect.graceMs));
+        return beside(() => stopUntilGone(effect.name, effect.graceMs));
       case "remove":
-        return beside(() => runtime.remove(effect.name));
+        return beside(() => untilDone(() => runtime.remove(effect.name)));
       case "drop_spool":
         return beside(() => spool.remove(effect.name));
       case "status":
@@ -214,6 +239,13 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     }
   }
 
+  /** A job without a manifest here: nothing it says can be passed on, but its end is. */
+  async function followForeign(name: JobName): Promise<void> {
+    const exit = await untilDone(() => awaitExit({ runtime, timers, signal }, name));
+    const because = `it ended after the agent had lost its journal: ${inWords(exit)}`;
+    await feed({ kind: "foreign_exited", name, because });
+  }
+
   async function follow({ record }: Extract<AgentEffect, { kind: "follow" }>): Promise<void> {
     const { name } = record;
     const ended = await untilDone(() =>
@@ -232,14 +264,13 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       await feed({ kind: "published", images });
     } catch (reason) {
       log.error("the images cannot be published", { reason });
-      await sleep(RETRY_MS, undefined, { signal });
+      await timers.sleep(RETRY_MS, signal);
       await feed({ kind: "publish_failed" });
     }
   }
 
   async function tick(): Promise<void> {
-    const { bavail, bsize } = await statfs(options.home);
-    const isLow = bavail * bsize < options.freeBytesMin;
+    const isLow = (await options.freeBytes()) < options.freeBytesMin;
     if (isLow !== isDiskLow) {
       isDiskLow = isLow;
       log.warn(isLow ? "the disk is nearly full; new jobs are refused" : "the disk has room again");
@@ -255,14 +286,27 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     });
   }
 
+  /** A stop that fails is retried for as long as there is something to stop. */
+  async function stopUntilGone(name: JobName, graceMs: number): Promise<void> {
+    await untilDone(async () => {
+      try {
+        await runtime.stop(name, graceMs);
+      } catch (reason) {
+        const run = await runtime.inspect(name);
+        if (run.kind !== "absent" && run.kind !== "exited") throw reason;
+      }
+    });
+  }
+
   async function untilDone<Value>(work: () => Promise<Value>): Promise<Value> {
-    while (true) {
+    const firstMs = options.runtimeRetryMs ?? RETRY_MS;
+    for (let pauseMs = firstMs; ; pauseMs = Math.min(pauseMs * 2, RETRY_MAX_MS)) {
       try {
         return await work();
       } catch (reason) {
         signal.throwIfAborted();
-        log.warn("the runtime cannot be asked; trying again", { reason });
-        await sleep(RETRY_MS, undefined, { signal });
+        log.warn("the runtime did not do as asked; retrying", { reason, pauseMs });
+        await timers.sleep(pauseMs, signal);
       }
     }
   }

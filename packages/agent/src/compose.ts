@@ -1,74 +1,161 @@
 // One program, three agents: what a build agent, a setup agent and an install agent are made of.
 
 import { randomUUID } from "node:crypto";
-import { rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { rm, statfs } from "node:fs/promises";
 import { join } from "node:path";
-import type { AgentKind } from "@exclave/api";
-import { type ArtifactRef, evaluateConfig, Failure, Instant, judgeEnvelope } from "@exclave/core";
-import { type Access, createRegistryClient } from "@exclave/oci";
-import { createProcessRuntime, type ImageSource, type JobRuntime } from "@exclave/runtime";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type AgentKind, createSystemTimers } from "@exclave/api";
+import {
+  type ArtifactRef,
+  asFailure,
+  evaluateConfig,
+  Failure,
+  Instant,
+  isTrustExpired,
+  type Judgement,
+  judgeCancel,
+  judgeEnvelope,
+  keysOfRole,
+  nextTrust,
+  openCheckpoint,
+  refusePlainHttp,
+  type SandboxRules,
+  type TrustDocument,
+} from "@exclave/core";
+import {
+  type Access,
+  createRegistryClient,
+  givenAccess,
+  makePrivate,
+  verifySignature,
+} from "@exclave/oci";
+import {
+  createProcessRuntime,
+  createTreeSeals,
+  type ImageSource,
+  type JobRuntime,
+  type TreeSeals,
+} from "@exclave/runtime";
 import { type Agent, startAgent } from "./agent.ts";
-import { type CheckReleased, createCheckReleased } from "./check-released.ts";
 import type { AgentRules } from "./core/agent-state.ts";
 import { readIfThere } from "./durable-file.ts";
-import { type Identity, keepIdentity, readIdentity, verifyEd25519 } from "./identity.ts";
-import { createRegistryImages } from "./image-source.ts";
-import { createJobs } from "./jobs.ts";
-import { joinServer, postJoin } from "./join.ts";
+import { type Identity, keepIdentity, readIdentity } from "./identity/identity.ts";
+import { joinServer, postJoin } from "./identity/join.ts";
+import { keptJoiningKeys } from "./identity/joining-keys.ts";
+import { createRegistryImages } from "./image/image-source.ts";
+import { createPinnedRunner } from "./image/pinned-runner.ts";
+import { publishImages, readShippedImages } from "./image/publish-images.ts";
+import { createJobs } from "./job/jobs.ts";
+import type { OwnInstall, Workplace } from "./job/prepare-job.ts";
+import { createSpool } from "./job/spool.ts";
 import type { Journal } from "./journal/journal.ts";
 import { createSqliteJournal } from "./journal/sqlite-journal.ts";
 import type { Log } from "./log.ts";
-import type { OwnInstall, Workplace } from "./prepare-job.ts";
-import { publishImages, readShippedImages } from "./publish-images.ts";
-import { type OwnRegistry, openOwnRegistry, readSandbox } from "./sandbox.ts";
-import { createSpool } from "./spool.ts";
+import {
+  createFindStatement,
+  type OwnStatements,
+  type StatementSources,
+} from "./release/find-statements.ts";
+import { createReleaseGate, type ReleaseGate } from "./release/release-gate.ts";
+import { type OwnRegistry, openOwnRegistry, readSandbox } from "./sandbox/sandbox.ts";
+import { adoptTrust, readFromServer } from "./trust/adopt-trust.ts";
+import { createTrustFile, readTrustFile, type TrustFile } from "./trust/trust-file.ts";
+import { createSealedVault } from "./vault/vault.ts";
+import { createVaultedJournal } from "./vault/vaulted-journal.ts";
 
 export interface ComposeOptions {
   readonly kind: AgentKind;
   readonly home: string;
-  /** Given on the command line; otherwise the home's `join` file is looked at. */
+  /** Read from standard input; otherwise the join file is looked at. */
   readonly joinString?: string | undefined;
   readonly joinFile?: string | undefined;
+  /** Configuration by type of sandbox, where an install gives none; for a setup agent. */
+  readonly sandboxDefaults?: Workplace["sandboxDefaults"];
   /** A layout of images to publish; for a build agent. */
   readonly images?: string | undefined;
   readonly version: string;
   readonly platform: string;
+  /** Plain HTTP beyond loopback was asked for in so many words. */
+  readonly insecureHttp?: boolean | undefined;
   /** The machine's search path, handed on to jobs. */
   readonly path: string;
+  /** The journal was damaged while the agent ran: it has to start anew. */
+  readonly onDamaged?: ((reason: unknown) => void) | undefined;
   readonly now: () => number;
   readonly random: () => number;
   readonly log: Log;
 }
 
-const CLOCK_SKEW_MS = 60_000;
+const CLOCK_SKEW_MS = 5 * 60_000;
 const JOBS_MAX = 8;
+const DEBUG_JOBS_MAX = 4;
 const RESUMES_MAX = 3;
 const FREE_BYTES_MIN = 256 * 1024 * 1024;
 
 export async function composeAgent(options: ComposeOptions): Promise<Agent> {
-  const { kind, home, path, now, log, version, platform, random } = options;
+  const { kind, home, now, log, version, platform, random } = options;
   const own = join(home, "agent");
-  const journal = createSqliteJournal({ path: join(own, "journal.db") });
+  for (const place of [own, join(home, "vault"), join(home, "spool")]) await makePrivate(place);
+  const identityPath = join(own, "identity.json");
+  const alarms: string[] = [];
+  const journal = createVaultedJournal({
+    journal: createSqliteJournal({
+      path: join(own, "journal.db"),
+      onDamaged: (because) => {
+        alarms.push(because);
+        log.error(because);
+      },
+    }),
+    vault: createSealedVault({
+      directory: join(home, "vault"),
+      keyPath: join(own, "vault.key"),
+      log,
+    }),
+    // An agent that has an identity has lived before.
+    ...(existsSync(identityPath) && { lostBefore: now() - CLOCK_SKEW_MS }),
+    log,
+  });
   try {
-    const identity = await becomeAgent(options, join(own, "identity.json"), journal);
-    const { runtime, install } = await openPlace(options, identity);
+    const { identity, trust } = await becomeAgent(options, own, journal);
+    refusePlainHttp(identity.serverUrl, options.insecureHttp ?? false);
+    const places = await openPlace(options, identity, { journal, trust });
+    const { runtime, install, gate, sandboxRules } = places;
     const spool = createSpool({ directory: join(home, "spool") });
-    const place: Workplace = { own: install, journal, path, evaluate: evaluateConfig };
-    const jobs = createJobs({ runtime, spool, journal, place, now, log });
+    const limits = sandboxRules?.limits;
+    const { sandboxDefaults } = options;
+    const place: Workplace = {
+      own: install,
+      gate,
+      journal,
+      limits,
+      evaluate: evaluateConfig,
+      sandboxDefaults,
+      origins: () => trust.current().origins,
+    };
+    const timers = createSystemTimers();
+    const jobs = createJobs({ runtime, spool, journal, place, now, timers, log });
     const { images } = options;
     const agent = await startAgent({
       identity,
       version,
       platform,
       bootId: randomUUID(),
-      rules: agentRules(kind, identity, await repositoriesOf(images)),
+      rules: agentRules(kind, identity, await repositoriesOf(images), sandboxRules),
+      trust,
       journal,
       runtime,
       spool,
       jobs,
-      home,
+      freeBytes: () => freeBytesAt(home),
       freeBytesMin: FREE_BYTES_MIN,
-      ...(images !== undefined && { publish: (grant) => publishImages(images, grant) }),
+      alarms,
+      insecureHttp: options.insecureHttp,
+      ...(options.onDamaged && { onDamaged: options.onDamaged }),
+      timers,
+      ...(images !== undefined && {
+        publish: (grant) => publishImages(images, grant, trust.current().origins),
+      }),
       now,
       random,
       log,
@@ -85,30 +172,67 @@ export async function composeAgent(options: ComposeOptions): Promise<Agent> {
   }
 }
 
+async function freeBytesAt(directory: string): Promise<number> {
+  const { bavail, bsize } = await statfs(directory);
+  return bavail * bsize;
+}
+
 export function agentRules(
   kind: AgentKind,
   identity: Identity,
   publishes: readonly string[],
+  sandboxRules?: SandboxRules,
 ): AgentRules {
-  const keys = [identity.keys.director];
   const { audience } = identity;
   return {
     kind,
-    judge: (envelope, { now, lastIssueNo, seenAttempts }) =>
-      judgeEnvelope({
+    judge: (envelope, { now: at, trust, lastIssueNo, seenAttempts }) => {
+      const now = Instant.parse(at);
+      if (isTrustExpired(trust, now)) return refuseExpired(trust);
+      return judgeEnvelope({
         envelope,
-        keys,
-        verify: verifyEd25519,
+        ...keysOfRole(trust, "director", now),
+        verify: verifySignature,
         audience,
-        now: Instant.parse(now),
+        now,
         clockSkewMs: CLOCK_SKEW_MS,
         lastIssueNo,
         seenAttempts,
+        sandboxRules,
+      });
+    },
+    judgeCancel: ({ envelope, job, attempt }, { now: at, trust }) => {
+      const now = Instant.parse(at);
+      return judgeCancel({
+        envelope,
+        ...keysOfRole(trust, "director", now),
+        verify: verifySignature,
+        audience,
+        job,
+        attempt,
+        now,
+        clockSkewMs: CLOCK_SKEW_MS,
+      });
+    },
+    nextTrust: (current, envelope, now) =>
+      nextTrust({ current, envelope, now: Instant.parse(now), verify: verifySignature }),
+    openCheckpoint: (envelope, trust, now) =>
+      openCheckpoint(envelope, {
+        ...keysOfRole(trust, "checkpoint", Instant.parse(now)),
+        verify: verifySignature,
       }),
     jobsMax: JOBS_MAX,
+    debugJobsMax: DEBUG_JOBS_MAX,
     resumesMax: RESUMES_MAX,
     publishes: kind === "build" ? publishes : [],
   };
+}
+
+/** Nobody vouches any more for the keys of an expired document. */
+function refuseExpired({ version, expiresAt }: TrustDocument): Judgement {
+  const ended = new Date(expiresAt).toISOString();
+  const because = `trust document ${version}, by which manifests are judged here, ended at ${ended}`;
+  return { kind: "refused", code: "expired", because };
 }
 
 async function repositoriesOf(images: string | undefined): Promise<string[]> {
@@ -119,68 +243,163 @@ async function repositoriesOf(images: string | undefined): Promise<string[]> {
 /** The identity it has, or the one a join string gives it. The string is spent and then gone. */
 async function becomeAgent(
   options: ComposeOptions,
-  path: string,
+  own: string,
   journal: Journal,
-): Promise<Identity> {
-  const { kind, home, log } = options;
+): Promise<{ readonly identity: Identity; readonly trust: TrustFile }> {
+  const { kind, home, log, now } = options;
+  const path = join(own, "identity.json");
+  const trustPath = join(own, "trust.json");
   const joinFile = options.joinFile ?? join(home, "join");
-  const known = await readIdentity(path);
-  if (known) {
-    if (known.kind === kind) return known;
-    throw new Failure("conflict", `${home} is the home of a ${known.kind} agent`);
-  }
+  const known = await knownIdentity(options, path);
   const joinString = options.joinString ?? (await readIfThere(joinFile));
   if (joinString === undefined) {
-    throw new Failure(
-      "unauthenticated",
-      `this agent has not joined a server; ${joinFile} is missing`,
-    );
+    if (known) return { identity: known, trust: await ownTrust(known, trustPath, now) };
+    return awaitJoinString(options, joinFile, own, journal);
   }
-  const identity = await joinServer({ joinString, kind, post: postJoin });
-  // The server knows nothing of what an earlier agent said from this journal.
-  if (!journal.load().fresh) journal.commit([{ kind: "restart", journalId: randomUUID() }]);
-  await keepIdentity(path, identity);
-  await rm(joinFile, { force: true });
-  log.info("joined", { agent: identity.agent, audience: identity.audience });
-  return identity;
+  try {
+    const { insecureHttp } = options;
+    const keysPath = join(own, "joining.json");
+    const keys = await keptJoiningKeys(keysPath, joinString);
+    const request = { joinString, kind, insecureHttp, now: now(), keys, post: postJoin };
+    const joined = await joinServer(request);
+    const { identity } = joined;
+    // The server knows nothing of what an earlier agent said from this journal.
+    if (!journal.load().fresh) journal.commit([{ kind: "restart", journalId: randomUUID() }]);
+    // Before the identity: who is an agent has a trust document.
+    const trust = createTrustFile(trustPath, joined, now);
+    await keepIdentity(path, identity);
+    await rm(joinFile, { force: true });
+    await rm(keysPath, { force: true });
+    log.info("joined", { agent: identity.agent, audience: identity.audience });
+    return { identity, trust };
+  } catch (reason) {
+    // A string that is spent or too old is no reason to give up who this agent is.
+    if (!known || asFailure(reason).code !== "unauthenticated") throw reason;
+    log.warn("the join string does not work; going on as before", { reason });
+    await rm(joinFile, { force: true });
+    return { identity: known, trust: await ownTrust(known, trustPath, now) };
+  }
 }
+
+async function ownTrust(
+  { keys: pinned, serverUrl }: Identity,
+  path: string,
+  now: () => number,
+): Promise<TrustFile> {
+  const kept = await readTrustFile(path, now);
+  if (kept) return kept;
+  if (!pinned) {
+    const message = `${path} is missing: this agent does not know whom to trust and has to join anew`;
+    throw new Failure("unauthenticated", message);
+  }
+  const adopted = await adoptTrust({ serverUrl, pinned, now: now(), read: readFromServer });
+  return createTrustFile(path, adopted, now);
+}
+
+async function knownIdentity(
+  { kind, home, log }: ComposeOptions,
+  path: string,
+): Promise<Identity | undefined> {
+  let known: Identity | undefined;
+  try {
+    known = await readIdentity(path);
+  } catch (reason) {
+    if (kind !== "install") throw reason;
+    log.error("the agent's identity is damaged", { reason });
+  }
+  if (known && known.kind !== kind) {
+    throw new Failure("conflict", `${home} is the home of a ${known.kind} agent`);
+  }
+  return known;
+}
+
+/**
+ * An install agent without an identity waits for setup to leave a join string: whoever keeps it up would
+ * only start it again and again. The vendor's own agents end with the sentence.
+ */
+async function awaitJoinString(
+  options: ComposeOptions,
+  joinFile: string,
+  own: string,
+  journal: Journal,
+): ReturnType<typeof becomeAgent> {
+  const { kind, log } = options;
+  const message = `this agent has not joined a server; ${joinFile} is missing`;
+  if (kind !== "install") throw new Failure("unauthenticated", message);
+  log.error(`${message}; \`exclave install setup NAME\` leaves one`);
+  while ((await readIfThere(joinFile)) === undefined) await sleep(JOIN_LOOK_MS);
+  return becomeAgent(options, own, journal);
+}
+
+const JOIN_LOOK_MS = 1_000;
 
 interface Place {
   readonly runtime: JobRuntime;
   readonly install?: OwnInstall | undefined;
+  /** What the customer's sandbox allows; the vendor's own agents have none. */
+  readonly sandboxRules?: SandboxRules | undefined;
+  readonly gate: ReleaseGate;
+}
+
+interface OwnMemory {
+  readonly journal: Journal;
+  readonly trust: Pick<TrustFile, "role" | "current">;
 }
 
 /** Where this agent's jobs run, and for an install agent what is its install's own. */
 export async function openPlace(
   options: Pick<ComposeOptions, "kind" | "home" | "path" | "now">,
-  identity: Pick<Identity, "audience" | "keys">,
+  identity: Pick<Identity, "audience" | "install" | "app">,
+  { journal, trust }: OwnMemory,
 ): Promise<Place> {
   const { kind, home, path, now } = options;
+  const memory = journal;
+  const role = () => trust.role("release");
+  const origins = () => trust.current().origins;
+  const withVendor = openedByGrant(origins);
   if (kind !== "install") {
     const directory = join(home, "runtime");
-    return { runtime: createProcessRuntime({ directory, openImage: imagesIn(directory), path }) };
+    const find = createFindStatement({ memory, role, withVendor });
+    return {
+      runtime: createProcessRuntime({ directory, ...imagesIn(directory, origins), path }),
+      gate: createReleaseGate({ kind, memory, find }),
+    };
   }
   const sandbox = await readSandbox(join(home, "sandbox.json"));
   const runtime = createProcessRuntime({
     directory: sandbox.runtime.directory,
-    openImage: imagesIn(sandbox.runtime.directory),
+    ...imagesIn(sandbox.runtime.directory),
     path,
     ...(sandbox.run && { runDirectory: sandbox.run.directory }),
   });
   const keyPath = join(home, "registry", "token.key");
-  const name = identity.audience;
-  const registry = await openOwnRegistry({ sandbox, keyPath, install: name, now });
-  const releaseKey = identity.keys.release.spki;
-  const released = createCheckReleased({
-    releaseKey,
-    share: registry,
-    withRegistry: openedWith(registry),
-  });
+  const id = identity.audience;
+  const name = identity.install ?? id;
+  const registry = await openOwnRegistry({ sandbox, keyPath, install: id, name, now });
+  const own = { share: registry, withRegistry: openedWith(registry) };
+  const find = createFindStatement({ memory, role, own, withVendor });
+  const { app } = identity;
+  const gate = createReleaseGate({ kind, app, pinnedRunner: sandbox.runner, memory, find });
   const holds = holdsIn(registry.url);
-  return { runtime, install: { name, registry, sandbox, holds, released, releaseKey } };
+  const runner = createPinnedRunner(join(home, "runner"), registry);
+  const install = { id, name, registry, sandbox, holds, runner };
+  return { runtime, install, gate, sandboxRules: sandbox };
 }
 
-function openedWith(registry: OwnRegistry): CheckReleased["withRegistry"] {
+/** The vendor's registry, as far as the server opened it for one job. */
+function openedByGrant(origins: () => readonly string[]): StatementSources["withVendor"] {
+  return async ({ registryUrl: url, token, credential }, read) => {
+    const access = givenAccess({ token, credential });
+    const client = createRegistryClient({ url, origins: origins(), ...access });
+    try {
+      return await read(client);
+    } finally {
+      client.close();
+    }
+  };
+}
+
+function openedWith(registry: OwnRegistry): OwnStatements["withRegistry"] {
   return async (repositories, read) => {
     const access = repositories.map(
       (name): Access => ({ type: "repository", name, actions: ["pull"] }),
@@ -197,8 +416,13 @@ function openedWith(registry: OwnRegistry): CheckReleased["withRegistry"] {
   };
 }
 
-function imagesIn(directory: string): ImageSource {
-  return createRegistryImages({ baseLayers: join(directory, "base-layers") });
+function imagesIn(
+  directory: string,
+  origins?: () => readonly string[],
+): { openImage: ImageSource; seals: TreeSeals } {
+  const seals = createTreeSeals();
+  const baseLayers = join(directory, "base-layers");
+  return { openImage: createRegistryImages({ baseLayers, seals, origins }), seals };
 }
 
 function holdsIn(url: string): OwnInstall["holds"] {

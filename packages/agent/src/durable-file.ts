@@ -8,6 +8,7 @@ export async function writeDurably(path: string, text: string): Promise<void> {
   try {
     const file = await open(draft, "w", 0o600);
     try {
+      await file.chmod(0o600);
       await file.writeFile(text);
       await file.sync();
     } finally {

@@ -16,6 +16,18 @@ function run(...args: string[]): Promise<{ code: number; stderr: string }> {
   });
 }
 
+test("a join string comes from standard input or a file, and never from an argument", async (t) => {
+  const home = await temporaryDirectory(t);
+
+  const answer = await new Promise<string>((resolve) => {
+    const args = [MAIN, "build", "--home", home, "--join-file", "-"];
+    const child = execFile(process.execPath, args, (_reason, _, stderr) => resolve(stderr));
+    child.stdin?.end("no join string, but read");
+  });
+
+  assert.match(answer, /this is not a join string/);
+});
+
 test("wrong use ends with one sentence and a code that is not zero", async (t) => {
   const home = await temporaryDirectory(t);
   await writeFile(join(home, "join"), "no join string");
@@ -27,11 +39,12 @@ test("wrong use ends with one sentence and a code that is not zero", async (t) =
     run("build", "--home", home, "--log-level", "loud"),
     run("build", "--home", empty),
     run("build", "--home", home),
+    run("build", "--home", home, "--join", "exclave-join-v1.secret"),
   ]);
 
   assert.deepEqual(
     answers.map(({ code }) => code),
-    [1, 1, 1, 1, 1],
+    [1, 1, 1, 1, 1, 1],
   );
   const sentences = answers.map(({ stderr }) => stderr.trim());
   assert.match(sentences[0] ?? "", /build, setup or install/);
@@ -39,5 +52,6 @@ test("wrong use ends with one sentence and a code that is not zero", async (t) =
   assert.match(sentences[2] ?? "", /loud is no log level/);
   assert.match(sentences[3] ?? "", /has not joined a server/);
   assert.match(sentences[4] ?? "", /not a join string/);
+  assert.match(sentences[5] ?? "", /--join/);
   for (const sentence of sentences) assert.equal(sentence.split("\n").length, 1);
 });

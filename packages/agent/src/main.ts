@@ -1,12 +1,21 @@
 // The agent's program: the only file that reads the command line and the environment.
 //
-//   agent <build|setup|install> --home DIR [--join STRING | --join-file FILE] [--images DIR]
-//         [--log-level debug|info|warn|error]
+//   agent <build|setup|install> --home DIR [--join-file FILE] [--images DIR] [--log-level LEVEL]
+//         [--insecure-http] [--sandbox-default TYPE.NAME=VALUE]…
+//   agent checkpoints --home DIR
+//
+// A join string is a secret and in no argument list: it is read from the file, which is removed when
+// it is spent, or from standard input with `--join-file -`. LEVEL is debug, info, warn or error.
+// A sandbox default is told to every sandbox of that type that a setup agent makes, unless the install
+// says otherwise.
 
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 import { AgentKind } from "@exclave/api";
-import { asFailure, Failure } from "@exclave/core";
+import { asFailure, Failure, INSECURE_HTTP_VARIABLE, wantsInsecureHttp } from "@exclave/core";
 import { composeAgent } from "./compose.ts";
+import { readCheckpoints } from "./journal/read-checkpoints.ts";
 import { createLog, isLogLevel } from "./log.ts";
 
 const VERSION = "0.1.0";
@@ -16,12 +25,14 @@ async function main(): Promise<void> {
     allowPositionals: true,
     options: {
       home: { type: "string" },
-      join: { type: "string" },
       "join-file": { type: "string" },
       images: { type: "string" },
+      "sandbox-default": { type: "string", multiple: true, default: [] },
+      "insecure-http": { type: "boolean", default: false },
       "log-level": { type: "string", default: "info" },
     },
   });
+  if (positionals[0] === "checkpoints") return printCheckpoints(values.home);
   const kind = AgentKind.safeParse(positionals[0]).data;
   const level = values["log-level"];
   if (!kind || positionals.length !== 1) {
@@ -34,12 +45,20 @@ async function main(): Promise<void> {
   const agent = await composeAgent({
     kind,
     home: values.home,
-    joinString: values.join,
-    joinFile: values["join-file"],
+    ...(values["join-file"] === "-"
+      ? { joinString: await text(process.stdin) }
+      : { joinFile: values["join-file"] }),
     images: values.images,
+    sandboxDefaults: readSandboxDefaults(values["sandbox-default"]),
+    insecureHttp: values["insecure-http"] || wantsInsecureHttp(process.env[INSECURE_HTTP_VARIABLE]),
     version: VERSION,
     platform: `${process.platform}/${process.arch}`,
     path: process.env.PATH ?? "",
+    // Whoever keeps this program up starts it again, on a new journal.
+    onDamaged: (reason) => {
+      process.stderr.write(`agent: ${asFailure(reason).message}\n`);
+      process.exit(1);
+    },
     now: Date.now,
     random: Math.random,
     log,
@@ -54,6 +73,26 @@ async function main(): Promise<void> {
   };
   process.once("SIGTERM", stop);
   process.once("SIGINT", stop);
+}
+
+/** `TYPE.NAME=VALUE`, by type. */
+function readSandboxDefaults(texts: readonly string[]): Record<string, Record<string, string>> {
+  const defaults: Record<string, Record<string, string>> = {};
+  for (const text of texts) {
+    const [, type, name, value] = /^([a-z0-9-]+)\.([A-Za-z0-9_]+)=(.*)$/.exec(text) ?? [];
+    if (type === undefined || name === undefined || value === undefined) {
+      throw new Failure("invalid", `${text} is not TYPE.NAME=VALUE`);
+    }
+    defaults[type] = { ...defaults[type], [name]: value };
+  }
+  return defaults;
+}
+
+/** For the agent's owner: what this agent saw of the server's record, as it was signed. */
+function printCheckpoints(home: string | undefined): void {
+  if (home === undefined) throw new Failure("invalid", "say where it lives: --home DIR");
+  const checkpoints = readCheckpoints(join(home, "agent", "journal.db"));
+  process.stdout.write(`${JSON.stringify({ checkpoints }, undefined, 2)}\n`);
 }
 
 main().catch((reason: unknown) => {

@@ -6,6 +6,9 @@ import type { z } from "zod";
 /** public: no token. join: carries its own single-use secret. The rest: a bearer token's role. */
 export type Access = "public" | "viewer" | "operator" | "admin";
 
+/** A JSON body is read and checked whole: this many bytes take well under a millisecond. */
+export const JSON_BODY_BYTES_MAX = 64 * 1024;
+
 export interface Call<
   Path extends z.ZodObject = z.ZodObject,
   Query extends z.ZodObject = z.ZodObject,
@@ -25,6 +28,8 @@ export interface Call<
   /** json unless said otherwise; `events` is an SSE stream of the response schema. */
   readonly produces: "json" | "bytes" | "events";
   readonly consumes: "json" | "bytes" | "nothing";
+  /** Of a JSON body; `JSON_BODY_BYTES_MAX` unless said. */
+  readonly bodyBytesMax?: number;
   readonly status: number;
 }
 

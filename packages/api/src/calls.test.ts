@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { z } from "zod";
 import { CALLS } from "./calls.ts";
 import { openApiDocument } from "./openapi.ts";
 
@@ -39,6 +40,28 @@ test("the OpenAPI document has every call, and says which need no token", () => 
     operations
       .filter(({ security }) => security.length === 0)
       .map(({ operationId }) => operationId),
-    ["getInfo", "getReleaseKey", "joinAgent"],
+    ["getInfo", "getReleaseKey", "getTrust", "joinAgent"],
   );
 });
+
+test("every moment in an answer is RFC 3339, except in audit records, whose hash is over numbers", () => {
+  const moments = CALLS.filter(({ produces, name }) => produces === "json" && !/Audit/.test(name))
+    .map(({ name, response }) => ({ name, schema: z.toJSONSchema(response, { io: "output" }) }))
+    .flatMap(({ name, schema }) => momentsIn(schema).map((moment) => ({ name, ...moment })));
+
+  assert.ok(moments.length > 10);
+  assert.deepEqual(
+    moments.filter(({ isTime }) => !isTime).map(({ name, key }) => `${name}: ${key}`),
+    [],
+  );
+});
+
+/** Members whose name says that they are moments, wherever they are in a schema. */
+function momentsIn(schema: unknown): { key: string; isTime: boolean }[] {
+  if (typeof schema !== "object" || schema === null) return [];
+  const properties = "properties" in schema ? (schema.properties as object) : {};
+  const own = Object.entries(properties)
+    .filter(([key]) => /(At|Since)$|^(at|since)$/.test(key))
+    .map(([key, member]) => ({ key, isTime: JSON.stringify(member).includes('"date-time"') }));
+  return [...own, ...Object.values(schema).flatMap(momentsIn)];
+}

@@ -2,7 +2,7 @@
 
 import type { Call } from "./call.ts";
 import { createJoin, joinAgent, listAgents } from "./calls/agent-calls.ts";
-import { listAudit } from "./calls/audit-calls.ts";
+import { getCheckpoint, listAudit } from "./calls/audit-calls.ts";
 import {
   createInstall,
   deployInstall,
@@ -11,8 +11,18 @@ import {
   getInstall,
   listInstalls,
   runInInstall,
+  setupInstall,
 } from "./calls/install-calls.ts";
 import { cancelJob, getJob, getJobLog, listJobs } from "./calls/job-calls.ts";
+import {
+  exportRootKey,
+  forgetRootKey,
+  getKeys,
+  getTrust,
+  publishTrust,
+  renewTrust,
+  rotateKey,
+} from "./calls/key-calls.ts";
 import {
   checkApp,
   createRelease,
@@ -29,8 +39,10 @@ import { createToken, listTokens, revokeToken } from "./calls/token-calls.ts";
 
 export * from "./calls/agent-calls.ts";
 export * from "./calls/audit-calls.ts";
+export { PAGE_ITEMS_MAX } from "./calls/call-shapes.ts";
 export * from "./calls/install-calls.ts";
 export * from "./calls/job-calls.ts";
+export * from "./calls/key-calls.ts";
 export * from "./calls/release-calls.ts";
 export * from "./calls/server-calls.ts";
 export * from "./calls/token-calls.ts";
@@ -38,6 +50,7 @@ export * from "./calls/token-calls.ts";
 export const CALLS: readonly Call[] = [
   getInfo,
   getReleaseKey,
+  getTrust,
   joinAgent,
   listAgents,
   listPlugins,
@@ -56,14 +69,22 @@ export const CALLS: readonly Call[] = [
   destroyInstall,
   forgetInstall,
   runInInstall,
+  setupInstall,
   listJobs,
   getJob,
   cancelJob,
   getJobLog,
+  getCheckpoint,
   listAudit,
   listTokens,
   createToken,
   revokeToken,
   createJoin,
+  getKeys,
+  rotateKey,
+  renewTrust,
+  publishTrust,
+  exportRootKey,
+  forgetRootKey,
   watchEvents,
 ];

@@ -4,10 +4,17 @@ import { Failure } from "@exclave/core";
 import type { z } from "zod";
 import type { Call } from "./call.ts";
 import { LiveEvent, Problem } from "./resources.ts";
+import { createSystemTimers, type Timers } from "./timers.ts";
+
+/** Reads that were refused with 429 are retried when the server says, so often and after so long at most. */
+const RETRIES_MAX = 5;
+const RETRY_AFTER_MS_MAX = 30_000;
 
 export interface ClientOptions {
   readonly url: string;
   readonly token?: string;
+  /** The system's unless given. */
+  readonly timers?: Pick<Timers, "sleep">;
 }
 
 export interface CallInput<C extends Call> {
@@ -25,24 +32,23 @@ export interface Client {
   events<C extends Call>(call: C, input?: CallInput<C>): AsyncIterable<LiveEvent>;
 }
 
-export function createClient({ url, token }: ClientOptions): Client {
+export function createClient(options: ClientOptions): Client {
+  const { url, token, timers = createSystemTimers() } = options;
   const base = url.replace(/\/+$/, "");
   return {
     url: base,
     async call(call, input = {}) {
-      const response = await request(call, input);
-      return call.response.parse(await response.json()) as never;
+      const text = await textOf(await request(call, input), input.signal);
+      return call.response.parse(JSON.parse(text)) as never;
     },
     async *bytes(call, input = {}) {
-      const response = await request(call, input);
-      if (response.body) yield* response.body;
+      yield* bodyOf(await request(call, input), input.signal);
     },
     async *events(call, input = {}) {
       const response = await request(call, input);
-      if (!response.body) return;
       const decoder = new TextDecoder();
       let rest = "";
-      for await (const chunk of response.body) {
+      for await (const chunk of bodyOf(response, input.signal)) {
         rest += decoder.decode(chunk, { stream: true });
         const blocks = rest.split("\n\n");
         rest = blocks.pop() ?? "";
@@ -54,11 +60,46 @@ export function createClient({ url, token }: ClientOptions): Client {
     },
   };
 
-  async function request<C extends Call>(call: C, input: CallInput<C>): Promise<Response> {
-    const target = base + fillPath(call.path, input.params) + queryText(input.query);
-    let response: Response;
+  /** A connection that breaks while the answer is read is the same as one that was never made. */
+  async function* bodyOf(
+    response: Response,
+    signal: AbortSignal | undefined,
+  ): AsyncIterable<Uint8Array> {
     try {
-      response = await fetch(target, {
+      if (response.body) yield* response.body;
+    } catch (reason) {
+      throw broken(reason, signal);
+    }
+  }
+
+  async function textOf(response: Response, signal: AbortSignal | undefined): Promise<string> {
+    return response.text().catch((reason: unknown) => {
+      throw broken(reason, signal);
+    });
+  }
+
+  function broken(reason: unknown, signal: AbortSignal | undefined): unknown {
+    if (signal?.aborted) return signal.reason;
+    return new Failure("unavailable", `the connection to the server at ${base} broke`, {
+      cause: reason,
+    });
+  }
+
+  async function request<C extends Call>(call: C, input: CallInput<C>): Promise<Response> {
+    for (let retries = 0; ; retries++) {
+      const response = await ask(call, input);
+      if (response.ok) return response;
+      const isRetried = response.status === 429 && call.method === "GET" && retries < RETRIES_MAX;
+      if (!isRetried) throw await problemOf(response);
+      await response.body?.cancel();
+      await timers.sleep(retryAfterMs(response), input.signal);
+    }
+  }
+
+  async function ask<C extends Call>(call: C, input: CallInput<C>): Promise<Response> {
+    const target = base + fillPath(call.path, input.params) + queryText(input.query);
+    try {
+      return await fetch(target, {
         method: call.method,
         headers: {
           ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
@@ -73,9 +114,14 @@ export function createClient({ url, token }: ClientOptions): Client {
       if (input.signal?.aborted) throw input.signal.reason;
       throw new Failure("unavailable", `cannot reach the server at ${base}`, { cause: reason });
     }
-    if (!response.ok) throw await problemOf(response);
-    return response;
   }
+}
+
+/** Spread a little, so that those who were refused together do not come back together. */
+function retryAfterMs({ headers }: Response): number {
+  const seconds = Number(headers.get("retry-after") ?? 1);
+  const ms = Number.isFinite(seconds) && seconds > 0 ? seconds * 1_000 : 1_000;
+  return Math.min(RETRY_AFTER_MS_MAX, ms) + Math.random() * 250;
 }
 
 async function problemOf(response: Response): Promise<Failure> {

@@ -3,5 +3,7 @@ export * from "./calls.ts";
 export * from "./client.ts";
 export * from "./join.ts";
 export * from "./link/link.ts";
+export * from "./link/link-limits.ts";
 export * from "./openapi.ts";
 export * from "./resources.ts";
+export * from "./timers.ts";

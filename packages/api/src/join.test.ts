@@ -5,9 +5,9 @@ import { decodeJoinString, encodeJoinString, JoinString } from "./join.ts";
 const join = JoinString.parse({
   url: "http://127.0.0.1:8420",
   kind: "install",
-  audience: "acme",
+  audience: "iacmeaaaaaaaaaaaa",
   secret: "x".repeat(26),
-  keysDigest: `sha256:${"0".repeat(64)}`,
+  trustDigest: `sha256:${"0".repeat(64)}`,
 });
 
 test("a join string comes back as it was made", () => {

@@ -1,8 +1,8 @@
 // How an agent becomes one: a join string is handed over once, out of band. It names the server, a
-// single-use secret, and the digest of the server's signing keys, so that the joiner knows whom it
+// single-use secret, and the digest of the server's trust document, so that the joiner knows whom it
 // trusts before it says anything. After joining, the agent proves itself by its own key.
 
-import { AgentId, Digest } from "@exclave/core";
+import { AgentId, AppId, Audience, Digest, Envelope, InstallName } from "@exclave/core";
 import { z } from "zod";
 
 export const AgentKind = z.enum(["build", "setup", "install"]);
@@ -11,20 +11,15 @@ export type AgentKind = z.infer<typeof AgentKind>;
 export const JoinString = z.object({
   url: z.url(),
   kind: AgentKind,
-  /** The install's name; `build` or `setup` for the vendor's own agents. */
-  audience: z.string(),
+  audience: Audience,
+  /** The install's name, for people to read, and the app it is a copy of. */
+  install: InstallName.optional(),
+  app: AppId.optional(),
   secret: z.string().min(22),
-  /** sha256 over the canonical JSON of the server's public keys. */
-  keysDigest: Digest,
+  /** Of the trust document's bytes: whom the agent will trust. */
+  trustDigest: Digest,
 });
 export type JoinString = z.infer<typeof JoinString>;
-
-/** Public keys as base64 SPKI DER, by role. Pinned by the agent at join. */
-export const ServerKeys = z.object({
-  director: z.object({ keyid: z.string(), spki: z.base64() }),
-  release: z.object({ keyid: z.string(), spki: z.base64() }),
-});
-export type ServerKeys = z.infer<typeof ServerKeys>;
 
 export const JoinRequest = z.object({
   secret: z.string(),
@@ -32,6 +27,8 @@ export const JoinRequest = z.object({
   identityKey: z.base64(),
   /** Its X25519 sealing key, base64 SPKI DER. */
   sealingKey: z.base64(),
+  /** Which trust document the join string names. */
+  trustDigest: Digest,
   /** Ed25519 signature over the secret: the joiner holds the key it presents. */
   proof: z.base64(),
 });
@@ -40,9 +37,12 @@ export type JoinRequest = z.infer<typeof JoinRequest>;
 export const JoinResponse = z.object({
   agent: AgentId,
   kind: AgentKind,
-  audience: z.string(),
+  audience: Audience,
+  install: InstallName.optional(),
+  app: AppId.optional(),
   keyGeneration: z.int().positive(),
-  keys: ServerKeys,
+  /** The trust document with the digest that was asked for. */
+  trust: Envelope,
 });
 export type JoinResponse = z.infer<typeof JoinResponse>;
 

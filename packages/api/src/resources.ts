@@ -3,14 +3,25 @@
 
 import {
   AuditRecord,
-  Envelope,
   FAILURE_CODES,
   Health,
+  HealthSource,
   JOB_STATUSES,
+  JobReport,
   Operation,
   PluginDescriptor,
 } from "@exclave/core";
 import { z } from "zod";
+
+/** A moment in JSON: RFC 3339, in UTC. */
+export const Time = z.iso.datetime();
+export type Time = z.infer<typeof Time>;
+
+export function timeOf(instant: number): Time;
+export function timeOf(instant: number | null): Time | null;
+export function timeOf(instant: number | null): Time | null {
+  return instant === null ? null : new Date(instant).toISOString();
+}
 
 /** RFC 9457, with our closed code and, where a vendor's file is wrong, every place in it. */
 export const Problem = z.object({
@@ -39,22 +50,25 @@ export type JobStatus = z.infer<typeof JobStatus>;
 export const JobView = z.object({
   id: z.string(),
   operation: Operation,
-  /** The install, or `build` / `setup` for the vendor's own agents. */
+  /** The name of the install it is about; `build` for what the build agent does for all. */
   install: z.string(),
+  installId: z.string().nullable(),
   component: z.string().nullable(),
   state: JobStatus,
   attempt: z.int(),
   /** Set while the agent that holds the job is silent: the job may well be running. */
-  unreachableSince: z.int().nullable(),
+  unreachableSince: Time.nullable(),
   release: z.string().nullable(),
   because: z.string(),
   requestedBy: z.string(),
-  createdAt: z.int(),
-  startedAt: z.int().nullable(),
-  endedAt: z.int().nullable(),
+  createdAt: Time,
+  startedAt: Time.nullable(),
+  endedAt: Time.nullable(),
   failure: z.object({ code: z.enum(FAILURE_CODES), message: z.string() }).nullable(),
   exitCode: z.int().nullable(),
   plan: z.object({ digest: z.string(), risk: z.string(), summary: z.string() }).nullable(),
+  /** The resources it touched and how far it was, once it has ended. */
+  report: JobReport.nullable(),
   logBytes: z.int(),
   logComplete: z.boolean(),
   manifestDigest: z.string().nullable(),
@@ -78,6 +92,11 @@ export const ComponentView = z.object({
   ]),
   health: Health,
   healthBecause: z.string(),
+  /** Since when its health is what it is; for `unknown`, since when nothing is known. */
+  healthSince: Time.nullable(),
+  /** When somebody last looked, and who: the agent by its schedule, or a job. */
+  healthAt: Time.nullable(),
+  healthSource: HealthSource.nullable(),
   drift: z.object({ found: z.boolean(), summary: z.string() }).nullable(),
   artifact: z.string().nullable(),
   wantedArtifact: z.string().nullable(),
@@ -94,9 +113,15 @@ export const HoldView = z.object({
 });
 export type HoldView = z.infer<typeof HoldView>;
 
+/** Something people should know of although nothing waits for it. */
+export const AlarmView = z.object({ at: Time, because: z.string() });
+export type AlarmView = z.infer<typeof AlarmView>;
+
 export const InstallView = z.object({
+  id: z.string(),
   name: z.string(),
   app: z.string(),
+  appId: z.string(),
   channel: z.string(),
   /** What is wanted now. */
   release: z.string().nullable(),
@@ -104,27 +129,31 @@ export const InstallView = z.object({
   health: Health,
   phase: z.enum(["setting-up", "deploying", "settled", "held", "destroying", "destroyed"]),
   sandbox: z.string(),
+  sandboxConfig: z.record(z.string(), z.unknown()),
   agent: z.object({
     id: z.string().nullable(),
     status: z.enum(["never", "online", "offline"]),
-    since: z.int().nullable(),
+    since: Time.nullable(),
   }),
   inputs: z.record(z.string(), z.unknown()),
   components: z.array(ComponentView),
   holds: z.array(HoldView),
-  createdAt: z.int(),
+  alarms: z.array(AlarmView).default([]),
+  createdAt: Time,
 });
 export type InstallView = z.infer<typeof InstallView>;
 
 export const ReleaseView = z.object({
   id: z.string(),
   app: z.string(),
+  appId: z.string(),
   version: z.string(),
   state: z.enum(["building", "ready", "failed"]),
   digest: z.string().nullable(),
+  /** Rises with every release of the app. */
+  number: z.int(),
+  /** Its signed statement lies beside its index in the registry. */
   signed: z.boolean(),
-  /** The signed statement of what the release is, as a DSSE envelope; absent until it is ready. */
-  statement: Envelope.optional(),
   channel: z.string().nullable(),
   because: z.string().nullable(),
   components: z.array(
@@ -136,26 +165,30 @@ export const ReleaseView = z.object({
       job: z.string().nullable(),
     }),
   ),
-  createdAt: z.int(),
+  createdAt: Time,
   requestedBy: z.string(),
 });
 export type ReleaseView = z.infer<typeof ReleaseView>;
 
 export const ChannelView = z.object({
   app: z.string(),
+  appId: z.string(),
   name: z.string(),
   release: z.string().nullable(),
   version: z.string().nullable(),
-  movedAt: z.int(),
+  movedAt: Time,
 });
 export type ChannelView = z.infer<typeof ChannelView>;
 
 export const AgentView = z.object({
   id: z.string(),
   kind: z.enum(["build", "setup", "install"]),
+  /** The id of its install; `build` or `setup` for the vendor's own agents. */
   audience: z.string(),
+  /** The name of its install. */
+  install: z.string().nullable(),
   status: z.enum(["online", "offline"]),
-  since: z.int(),
+  since: Time,
   version: z.string(),
   platform: z.string(),
   runtime: z.string(),
@@ -173,9 +206,9 @@ export const TokenView = z.object({
   id: z.string(),
   name: z.string(),
   role: Role,
-  createdAt: z.int(),
-  expiresAt: z.int().nullable(),
-  revokedAt: z.int().nullable(),
+  createdAt: Time,
+  expiresAt: Time.nullable(),
+  revokedAt: Time.nullable(),
 });
 export type TokenView = z.infer<typeof TokenView>;
 
@@ -190,10 +223,11 @@ export type PluginView = z.infer<typeof PluginView>;
 /** What is live: a hint that something changed, with enough to show a line. Read the noun for the truth. */
 export const LiveEvent = z.object({
   id: z.int(),
-  at: z.int(),
+  at: Time,
   kind: z.enum(["job", "install", "release", "channel", "agent", "log"]),
   subject: z.string(),
   install: z.string().nullable(),
+  installId: z.string().nullable(),
   component: z.string().nullable(),
   message: z.string(),
 });

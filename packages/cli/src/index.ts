@@ -1,2 +1,2 @@
-export * from "./exit-codes.ts";
-export * from "./program.ts";
+export * from "./program/exit-codes.ts";
+export * from "./program/program.ts";

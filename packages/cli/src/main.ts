@@ -1,7 +1,7 @@
 // The program: the only file here that reads the command line and the environment.
 
-import type { World } from "./cli.ts";
-import { runCli } from "./program.ts";
+import type { World } from "./program/cli.ts";
+import { runCli } from "./program/program.ts";
 
 /** One Ctrl-C may arrive twice: from the terminal, and passed on by npm. */
 const ECHO_MS = 1_000;

@@ -5,7 +5,7 @@ import { asFailure, FAILURE_CODES, FAILURES, Failure, unreachable } from "./fail
 test("every code says whether to retry, who acts and what it means", () => {
   for (const code of FAILURE_CODES) {
     const { retry, actor, httpStatus, means } = FAILURES[code];
-    assert.ok(["never", "backoff", "after-change"].includes(retry), code);
+    assert.ok(["never", "backoff", "until-gone", "after-change"].includes(retry), code);
     assert.ok(["vendor", "customer", "operator", "nobody"].includes(actor), code);
     assert.ok(httpStatus >= 400 && httpStatus < 600, code);
     assert.ok(means.length > 10, code);
@@ -23,7 +23,7 @@ test("a failure keeps its code, details and cause", () => {
   assert.equal(failure.code, "unavailable");
   assert.equal(failure.cause, cause);
   assert.deepEqual(failure.details, { a: 1 });
-  assert.equal(failure.rule.retry, "backoff");
+  assert.equal(failure.rule.retry, "until-gone");
 });
 
 test("a failure stays itself, anything else thrown is a bug with its cause", () => {

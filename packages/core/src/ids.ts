@@ -1,4 +1,5 @@
 // The names and ids of the product, each its own type, so that one cannot stand in for another.
+// Names are for people and can be used again; ids are made once and mean one thing for ever.
 
 import { z } from "zod";
 
@@ -22,6 +23,10 @@ export type ChannelName = z.infer<typeof ChannelName>;
 export const ComponentType = name().brand<"ComponentType">();
 export type ComponentType = z.infer<typeof ComponentType>;
 
+export const AppId = id("p").brand<"AppId">();
+export type AppId = z.infer<typeof AppId>;
+export const InstallId = id("i").brand<"InstallId">();
+export type InstallId = z.infer<typeof InstallId>;
 export const JobId = id("j").brand<"JobId">();
 export type JobId = z.infer<typeof JobId>;
 export const AgentId = id("a").brand<"AgentId">();
@@ -30,6 +35,10 @@ export const ReleaseId = id("r").brand<"ReleaseId">();
 export type ReleaseId = z.infer<typeof ReleaseId>;
 export const TokenId = id("t").brand<"TokenId">();
 export type TokenId = z.infer<typeof TokenId>;
+
+/** Whose agent may run a job: an install by its id, or one of the vendor's own two. */
+export const Audience = z.union([InstallId, z.enum(["build", "setup"])]);
+export type Audience = z.infer<typeof Audience>;
 
 /** One run of one job in a runtime: a pure function of ids, so a crash is healed by looking. */
 export const JobName = z

@@ -3,7 +3,7 @@
 
 import { z } from "zod";
 import { ComponentType } from "./ids.ts";
-import { Effect, PluginOperation } from "./manifest.ts";
+import { Effect, PluginOperation } from "./manifest/manifest.ts";
 
 export const PLUGIN_ANNOTATION = "dev.exclave.plugin.v1";
 

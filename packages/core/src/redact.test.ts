@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as fc from "fast-check";
-import { createRedactor, REDACTED, redact } from "./redact.ts";
+import { createRedactor, leavesOf, REDACTED, redact } from "./redact.ts";
 
 const secret = 'p4ss"w/rd é+?';
 
@@ -61,5 +61,60 @@ describe("redaction", () => {
         assert.notEqual(show(encoded), encoded);
       }),
     );
+  });
+});
+
+describe("the leaves of a structured value", () => {
+  const value = {
+    user: "admin-of-it",
+    keys: [{ secret: "s3cr3t-one" }, 1234567890, true, null, "abc"],
+    file: JSON.stringify({
+      private_key: "MC4CAQAwBQ",
+      project: { id: 987654321 },
+    }),
+  };
+
+  for (const leaf of ["admin-of-it", "s3cr3t-one", "1234567890", "MC4CAQAwBQ", "987654321"]) {
+    test(`are redacted each by itself, wherever it stands: ${leaf}`, () => {
+      const show = createRedactor(leavesOf(value).values);
+      const spellings = [
+        leaf,
+        JSON.stringify({ a: leaf }),
+        encodeURIComponent(leaf),
+        Buffer.from(leaf).toString("base64"),
+      ];
+
+      for (const text of spellings) assert.ok(!show(`x ${text} y`).includes(text), text);
+    });
+  }
+
+  test("leave out what is too short to be a secret", () => {
+    assert.ok(!leavesOf(value).values.some((leaf) => ["abc", "true", "null"].includes(leaf)));
+  });
+
+  test("of a value that is too deep, or contains itself, end", () => {
+    const deep = JSON.parse(`${"[".repeat(50_000)}${"]".repeat(50_000)}`);
+    const circle: Record<string, unknown> = { a: "secret-a" };
+    Object.assign(circle, { one: circle, two: circle });
+
+    assert.ok(leavesOf(deep).depth > 64);
+    assert.ok(leavesOf(circle).depth > 64);
+  });
+
+  test("that became known later are redacted from then on", () => {
+    const show = createRedactor(["first-secret"]);
+    const before = show("second-secret");
+    show.add(["second-secret"]);
+
+    assert.equal(before, "second-secret");
+    assert.equal(show("first-secret second-secret"), `${REDACTED} ${REDACTED}`);
+  });
+
+  test("may be thousands, and a long line is still redacted", () => {
+    const many = Array.from({ length: 5_000 }, (_, index) => `value-number-${index}-x`);
+    const show = createRedactor(many);
+    const line = `${"nothing to see here ".repeat(5_000)} value-number-4711-x`;
+
+    assert.equal(show(line), `${"nothing to see here ".repeat(5_000)} ${REDACTED}`);
   });
 });

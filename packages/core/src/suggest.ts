@@ -1,18 +1,29 @@
 // What somebody probably meant by a name that does not exist.
 
+import { SUGGEST_LENGTH_MAX, SUGGEST_NAMES_MAX } from "./limits.ts";
+
+/** Dashes and the like that one spelling of a name may have and another not. */
+const PUNCTUATION_MAX = 8;
+
 /** A sentence that helps, or nothing: a far-fetched guess is worse than none. */
 export function suggest(word: string, known: Iterable<string>): string | undefined {
   const names = [...known];
   const close = closest(word, names);
   if (close !== undefined) return `did you mean \`${close}\`?`;
   if (names.length === 0 || names.length > 8) return undefined;
+  if (names.some((name) => name.length > SUGGEST_LENGTH_MAX)) return undefined;
   return `there is ${names.map((name) => `\`${name}\``).join(", ")}`;
 }
 
 export function closest(word: string, known: Iterable<string>): string | undefined {
+  if (word.length > SUGGEST_LENGTH_MAX) return undefined;
   const limit = Math.max(1, Math.floor(word.length / 3));
   let best: { name: string; distance: number } | undefined;
+  let looked = 0;
   for (const name of known) {
+    if (++looked > SUGGEST_NAMES_MAX) break;
+    // As far apart as the lengths differ, at least: a long name is not worth its comparison.
+    if (Math.abs(name.length - word.length) > limit + PUNCTUATION_MAX) continue;
     const distance = plainForm(word) === plainForm(name) ? 0 : editDistance(word, name);
     if (distance <= limit && distance < (best?.distance ?? Number.POSITIVE_INFINITY)) {
       best = { name, distance };

@@ -14,6 +14,7 @@ async function context(t: TestContext, overrides: Partial<ContextOptions<object>
     config: {},
     parameters: {},
     install: "acme",
+    installId: "iaaaaaaaaaaaaaaaa",
     app: "shop",
     component: "web",
     job: "j1",
@@ -132,4 +133,43 @@ test("a program that takes too long is stopped", async (t) => {
   const run = c.run("sleep", ["60"], { timeoutMs: 50 });
 
   await assert.rejects(run, failure("timeout", /sleep was not done after 50 ms/));
+});
+
+const CHATTY = "yes | head -c 70000000 | tr '\\n' x; echo; echo last";
+
+test("a program that prints without end goes on, and what is kept of it is bounded", async (t) => {
+  const { context: c, lines } = await context(t);
+
+  const { stdout } = await c.run("sh", ["-c", CHATTY]);
+
+  assert.ok(stdout.length <= 64 * 1024 ** 2);
+  const messages = lines.map((line) => (line.type === "log" ? line.message : ""));
+  assert.match(messages[0] ?? "", /^\[the beginning of a line of 70000000 bytes\] yx/);
+  assert.equal(messages.at(-1), "last");
+});
+
+test("a program whose output is wanted as a value fails when it is too large", async (t) => {
+  const { context: c } = await context(t);
+
+  const run = c.run("sh", ["-c", CHATTY], { echo: false });
+
+  await assert.rejects(run, failure("too_large", /sh printed more than 64 MiB/));
+});
+
+test("a program killed by a signal is killed, not a tool that failed", async (t) => {
+  const { context: c } = await context(t);
+
+  await assert.rejects(
+    c.run("sh", ["-c", "kill -KILL $$"]),
+    failure("killed", /^sh was killed by SIGKILL$/),
+  );
+});
+
+test("a process that a program left behind with its output does not keep the job", async (t) => {
+  const { context: c, lines } = await context(t);
+
+  const { stdout } = await c.run("sh", ["-c", "sleep 300 & echo $!"]);
+
+  process.kill(Number(stdout));
+  assert.ok(lines.some((line) => line.type === "log" && /left behind/.test(line.message)));
 });

@@ -9,7 +9,9 @@ export { z } from "zod";
 export interface OperationContext<Config = Record<string, unknown>> {
   readonly config: Config;
   readonly parameters: Readonly<Record<string, unknown>>;
+  /** The install's name, for people to read: another install may have it later. */
   readonly install: string;
+  readonly installId: string;
   readonly app: string;
   readonly component: string;
   readonly job: string;

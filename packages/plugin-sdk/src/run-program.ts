@@ -3,9 +3,15 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { stat } from "node:fs/promises";
-import { StringDecoder } from "node:string_decoder";
-import { Failure } from "@exclave/core";
+import {
+  beginningOf,
+  createLineSplitter,
+  Failure,
+  LINE_BYTES_MAX,
+  type SplitLine,
+} from "@exclave/core";
 import type { RunOptions, RunResult } from "./define-plugin.ts";
+import { killedFailure, type ProgramEnd, watchProgram } from "./program-end.ts";
 
 export interface ProgramHost {
   readonly cwd: string;
@@ -17,7 +23,10 @@ export interface ProgramHost {
   readonly onLine: (line: string, stream: "stdout" | "stderr") => void;
 }
 
-/** Output is kept whole for the caller, up to here; beyond it the program is stopped. */
+/**
+ * Output is kept whole for the caller, up to here. Beyond it a program whose output is wanted as a
+ * value is stopped; one that only logs goes on, and the log has a limit of its own.
+ */
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024;
 
 export async function runProgram(
@@ -74,63 +83,98 @@ function createTimeLimit(child: ChildProcess, { timeoutMs, stopSignal = "SIGTERM
   return { isOver: () => over, clear: () => clearTimeout(timer) };
 }
 
-interface Ended extends RunResult {
-  readonly signal: NodeJS.Signals | null;
+interface Ended extends RunResult, ProgramEnd {
+  readonly lastLine: string | undefined;
 }
 
-function collect(child: ChildProcess, options: RunOptions, host: ProgramHost): Promise<Ended> {
-  const { promise, resolve, reject } = Promise.withResolvers<Ended>();
-  const kept = { stdout: [] as string[], stderr: [] as string[] };
-  let bytes = 0;
-  let tooLarge: Failure | undefined;
-
-  for (const name of ["stdout", "stderr"] as const) {
-    const decoder = new StringDecoder("utf8");
-    let rest = "";
-    const take = (text: string) => {
-      kept[name].push(text);
-      if (options.echo === false) return;
-      const lines = (rest + text).split("\n");
-      rest = lines.pop() ?? "";
-      for (const line of lines) host.onLine(line, name);
-    };
-    child[name]?.on("data", (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes > OUTPUT_BYTES_MAX) {
-        tooLarge ??= new Failure("too_large", `${child.spawnfile} printed more than 64 MiB`);
-        child.kill("SIGKILL");
-        return;
-      }
-      take(decoder.write(chunk));
-    });
-    child[name]?.on("end", () => {
-      take(decoder.end());
-      if (rest !== "") host.onLine(rest, name);
-    });
-  }
-  child.on("error", reject);
-  child.on("close", (code, signal) => {
-    if (tooLarge) return reject(tooLarge);
-    const stdout = kept.stdout.join("");
-    const stderr = kept.stderr.join("");
-    resolve({ exitCode: code ?? 128, signal, stdout, stderr });
+async function collect(
+  child: ChildProcess,
+  options: RunOptions,
+  host: ProgramHost,
+): Promise<Ended> {
+  const watched = watchProgram(child, {
+    onOutputCut: () =>
+      host.onLine("a process that was left behind still holds the output", "stderr"),
   });
+  const stdout = readStream(child, "stdout", options, host);
+  const stderr = readStream(child, "stderr", options, host);
   // A program that ends without reading its input is no failure of its own.
   child.stdin?.on("error", () => undefined);
   child.stdin?.end(options.input ?? "");
-  return promise;
+
+  const end = await watched.ended;
+  const [out, err] = [stdout.finish(), stderr.finish()];
+  const isValue = options.echo === false;
+  if (isValue && (out.isCut || err.isCut)) {
+    const mebibytes = OUTPUT_BYTES_MAX / 1024 ** 2;
+    throw new Failure("too_large", `${child.spawnfile} printed more than ${mebibytes} MiB`);
+  }
+  return {
+    ...end,
+    exitCode: end.code ?? 128,
+    stdout: out.text,
+    stderr: err.text,
+    lastLine: err.lastLine ?? out.lastLine,
+  };
 }
 
-function programFailed(program: string, { exitCode, signal, stdout, stderr }: Ended): Failure {
+interface ReadStream {
+  readonly text: string;
+  readonly isCut: boolean;
+  readonly lastLine: string | undefined;
+}
+
+function readStream(
+  child: ChildProcess,
+  name: "stdout" | "stderr",
+  { echo }: RunOptions,
+  host: ProgramHost,
+) {
+  const splitter = createLineSplitter(LINE_BYTES_MAX);
+  const kept: Buffer[] = [];
+  let keptBytes = 0;
+  let isCut = false;
+  let lastLine: string | undefined;
+
+  child[name]?.on("data", (chunk: Buffer) => {
+    if (keptBytes + chunk.length <= OUTPUT_BYTES_MAX && !isCut) {
+      kept.push(chunk);
+      keptBytes += chunk.length;
+    } else {
+      isCut = true;
+      if (echo === false) child.kill("SIGKILL");
+    }
+    for (const line of splitter.read(chunk)) take(line);
+  });
+
+  return { finish };
+
+  function take({ bytes, leftOutBytes }: SplitLine): void {
+    const text = Buffer.from(bytes).toString("utf8");
+    lastLine = text.slice(0, LAST_LINE_CHARS).trim() || lastLine;
+    if (echo === false) return;
+    const size = bytes.length + leftOutBytes;
+    host.onLine(leftOutBytes > 0 ? beginningOf(text, size) : text, name);
+  }
+
+  function finish(): ReadStream {
+    const rest = splitter.end();
+    if (rest) take(rest);
+    return { text: Buffer.concat(kept).toString("utf8"), isCut, lastLine };
+  }
+}
+
+/** Of the sentence a failure carries. */
+const LAST_LINE_CHARS = 4_096;
+
+function programFailed(program: string, ended: Ended): Failure {
+  const { exitCode, signal, lastLine: last } = ended;
+  const killed = killedFailure(program, ended);
+  if (killed) return killed;
   const how = signal ? `was ended by ${signal}` : `exited with ${exitCode}`;
-  const last = lastLine(stderr) ?? lastLine(stdout);
   return new Failure("tool", `${program} ${how}${last ? `: ${last}` : ""}`, {
     details: { exitCode, ...(signal && { signal }) },
   });
-}
-
-function lastLine(text: string): string | undefined {
-  return text.trimEnd().split("\n").at(-1)?.trim() || undefined;
 }
 
 /** A missing program and a missing directory look alike to spawn; people want to know which. */

@@ -1,4 +1,4 @@
-// Pushes a small artifact that came whole with the job, byte by byte as it is: the signature of a
+// Pushes a small artifact that came whole with the job, byte by byte as it is: the statement of a
 // release, made by whoever holds the key and attached by whoever may push.
 
 import { Digest, digestOfBytes, Failure, type JobLine } from "@exclave/core";
@@ -8,8 +8,9 @@ import { z } from "zod";
 const AttachedArtifact = z.object({
   digest: Digest,
   mediaType: z.string(),
-  manifest: z.base64(),
-  blobs: z.array(z.object({ mediaType: z.string(), content: z.base64() })),
+  /** As the text they are: a statement is JSON, and twice base64 is much longer. */
+  manifest: z.string(),
+  blobs: z.array(z.object({ mediaType: z.string(), content: z.string() })),
 });
 
 export interface AttachArtifact {
@@ -27,13 +28,13 @@ export async function attachArtifact(options: AttachArtifact): Promise<void> {
     throw new Failure("invalid", "what is to be attached is no artifact", { cause: parsed.error });
   }
   const { digest, mediaType, manifest, blobs } = parsed.data;
-  const bytes = Buffer.from(manifest, "base64");
+  const bytes = Buffer.from(manifest, "utf8");
   if (digestOfBytes(bytes) !== digest) {
     throw new Failure("invalid", `what is to be attached is not ${digest}`);
   }
   for (const { mediaType: type, content } of blobs) {
-    await writeBlobBytes(to, repository, type, Buffer.from(content, "base64"));
+    await writeBlobBytes(to, repository, type, Buffer.from(content, "utf8"));
   }
   await to.writeManifest(repository, bytes, mediaType, undefined, { signal });
-  write({ type: "artifact", name: "signature", repository, digest, sizeBytes: bytes.length });
+  write({ type: "artifact", name: "statement", repository, digest, sizeBytes: bytes.length });
 }

@@ -24,6 +24,8 @@ export async function fetchSource(options: FetchSourceOptions): Promise<void> {
 
   const response = await fetch(source.url, {
     headers: { authorization: `Bearer ${source.token}` },
+    // Its token is for this address and no other.
+    redirect: "error",
     signal,
   }).catch((cause) => {
     throw new Failure("unavailable", "cannot reach the server for the source", { cause });

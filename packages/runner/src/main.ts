@@ -24,7 +24,8 @@ async function main(): Promise<ResultLine> {
   let result: ResultLine;
   try {
     const { jobDirectory, document } = await readJob();
-    write = createLineWriter({ secrets: document.secrets, out });
+    const { secrets, limits } = document;
+    write = createLineWriter({ secrets, logBytesMax: limits?.logBytesMax, out });
     result = await runJob({
       document,
       jobDirectory,

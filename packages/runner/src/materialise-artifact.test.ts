@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { blobsOf, parseManifest } from "@exclave/oci";
 import type { BuildResult } from "@exclave/plugin-sdk";
 import { materialiseArtifact } from "./materialise-artifact.ts";
 import { pushBuild } from "./push-build.ts";
@@ -89,3 +90,26 @@ test("a module whose providers are all for other machines fails by name", async 
 
   await assert.rejects(making, new RegExp(`brings ${address} for plan9_mips and not for ${here}`));
 });
+
+for (const what of ["damaged", "gone"] as const) {
+  test(`content that is ${what} in the registry has to be synced again, and the failure says so`, async (t) => {
+    const { directory, registry, registryDirectory } = await createJobFixture(t);
+    await mkdir(join(directory, "from"));
+    await writeFile(join(directory, "from", "a.yaml"), "kind: ConfigMap\n");
+    const { signal } = new AbortController();
+    const build = { kind: "manifests" as const, directory: join(directory, "from") };
+    const pushed = await pushBuild({ build, target: registry, repository, materials: [], signal });
+    const { bytes, mediaType } = await registry.readManifest(repository, pushed.digest);
+    const blobs = blobsOf(parseManifest(bytes, mediaType));
+    for (const { digest } of blobs) {
+      const path = join(registryDirectory, "blobs", ...digest.split(":"));
+      if (what === "gone") await rm(path);
+      else await writeFile(path, Buffer.alloc((await readFile(path)).length));
+    }
+
+    const place = join(directory, "artifact");
+    const attempt = materialiseArtifact(registry, { repository, ...pushed }, place, signal);
+
+    await assert.rejects(attempt, { code: "not_synced", message: /is not whole in the registry/ });
+  });
+}

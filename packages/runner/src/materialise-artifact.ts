@@ -10,6 +10,7 @@ import {
   createLayoutStore,
   FLUX_TYPES,
   HELM_TYPES,
+  isContentLost,
   isModulePackage,
   MEDIA_TYPES,
   parseManifest,
@@ -23,7 +24,24 @@ export interface Materialised {
   readonly layout?: string;
 }
 
+/** What is missing or damaged in the registry has to be synced again; nothing else helps. */
 export async function materialiseArtifact(
+  registry: ContentStore,
+  artifact: ArtifactRef,
+  directory: string,
+  signal: AbortSignal,
+): Promise<Materialised> {
+  try {
+    return await materialise(registry, artifact, directory, signal);
+  } catch (cause) {
+    if (!isContentLost(cause)) throw cause;
+    const { repository, digest } = artifact;
+    const message = `${repository}@${digest} is not whole in the registry: ${cause.message}`;
+    throw new Failure("not_synced", message, { cause });
+  }
+}
+
+async function materialise(
   registry: ContentStore,
   artifact: ArtifactRef,
   directory: string,
@@ -33,13 +51,7 @@ export async function materialiseArtifact(
   const files = join(directory, "files");
   await mkdir(files, { recursive: true });
 
-  const { bytes, mediaType } = await registry
-    .readManifest(repository, digest, { signal })
-    .catch((cause) => {
-      const missing = cause instanceof Failure && cause.code === "not_found";
-      if (!missing) throw cause;
-      throw new Failure("not_synced", `${repository}@${digest} is not in the registry`, { cause });
-    });
+  const { bytes, mediaType } = await registry.readManifest(repository, digest, { signal });
   const parsed = parseManifest(bytes, mediaType);
   if (parsed.kind === "manifest" && isModulePackage(parsed.manifest)) {
     const platform = terraformPlatform(process.platform, process.arch);

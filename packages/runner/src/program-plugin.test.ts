@@ -190,3 +190,74 @@ test("what was built is the runner's to say, whatever a program prints", async (
   assert.deepEqual(artifacts, ["apps/crm/api"]);
   assert.ok(lines.some((line) => line.type === "log" && line.message === claim));
 });
+
+test("a sensitive output over its limit fails the job, and nothing of it is printed", async (t) => {
+  const fixture = await program(
+    t,
+    `printf '{"type":"output","name":"key","sensitive":true,"value":"topsecret'
+     head -c 5000000 /dev/zero | tr '\\0' x
+     echo '"}'`,
+  );
+
+  const { result, text } = await fixture.run({});
+
+  assert.equal(result.failure?.code, "too_large");
+  assert.match(result.failure?.message ?? "", /a message of 50000[0-9]{2} bytes/);
+  assert.ok(!text.includes("topsecret") && !text.includes("xxxxxx"));
+});
+
+test("a line without an end is cut, a log over its limit has a gap, and the job goes on", async (t) => {
+  const fixture = await program(
+    t,
+    `head -c 30000000 /dev/zero | tr '\\0' x; echo
+     yes 'a line of the log' | head -n 100000
+     echo '{"type":"output","name":"done","value":1}'`,
+  );
+
+  const { result, lines, text } = await fixture.run({ limits: { logBytesMax: 100_000 } });
+
+  assert.deepEqual(result, { type: "result", ok: true });
+  assert.ok(text.length < 200_000, `${text.length} bytes were written`);
+  const logs = lines.flatMap((line) => (line.type === "log" ? [line.message] : []));
+  assert.match(logs[0] ?? "", /^\[the beginning of a line of 30000000 bytes\] x+/);
+  assert.ok(logs.some((message) => /over its limit of 100000 bytes/.test(message)));
+  assert.match(logs.at(-1) ?? "", /^\[[0-9]+ bytes of log were left out\]$/);
+  assert.ok(lines.some((line) => line.type === "output" && line.value === 1));
+});
+
+test("a secret at the edge of a line that is cut is not shown in part", async (t) => {
+  const secret = "hunter22-is-long";
+  const fixture = await program(
+    t,
+    `head -c 16330 /dev/zero | tr '\\0' y; printf ${secret}; head -c 5000000 /dev/zero | tr '\\0' z; echo`,
+  );
+
+  const { text } = await fixture.run({ secrets: [secret] });
+
+  assert.ok(!text.includes("hunter"), text.slice(-200));
+});
+
+test("a program killed by a signal is reported as killed, one that crashed as the plugin's failure", async (t) => {
+  const killed = await program(t, "kill -KILL $$");
+  const crashed = await program(t, "kill -SEGV $$");
+
+  assert.deepEqual((await killed.run({})).result.failure, {
+    code: "killed",
+    message: "the plugin sample was killed by SIGKILL",
+  });
+  assert.equal((await crashed.run({})).result.failure?.code, "plugin");
+});
+
+test("a child that keeps the output open does not keep the job", async (t) => {
+  const fixture = await program(t, `sleep 300 & echo "$!" > "$EXCLAVE_STATE_DIR/pid"; echo said`);
+  const startedAt = performance.now();
+
+  const { result, lines } = await fixture.run({});
+
+  process.kill(Number(await readFile(join(fixture.stateDirectory, "pid"), "utf8")));
+  assert.deepEqual(result, { type: "result", ok: true });
+  assert.ok(performance.now() - startedAt < 60_000);
+  assert.ok(
+    lines.some((line) => line.type === "log" && /still holds its output/.test(line.message)),
+  );
+});

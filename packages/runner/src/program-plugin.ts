@@ -5,9 +5,25 @@
 import { spawn } from "node:child_process";
 import { mkdir, stat, writeFile } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
-import { createInterface } from "node:readline";
-import { Failure, type JobLine, parseJobLine, ResultLine, Risk } from "@exclave/core";
-import type { ProgramPlugin } from "@exclave/plugin-sdk";
+import type { Readable } from "node:stream";
+import {
+  beginningOf,
+  createLineSplitter,
+  Failure,
+  type JobLine,
+  LINE_BYTES_MAX,
+  mayBeMessage,
+  parseJobLine,
+  ResultLine,
+  Risk,
+  type SplitLine,
+} from "@exclave/core";
+import {
+  killedFailure,
+  type ProgramEnd,
+  type ProgramPlugin,
+  watchProgram,
+} from "@exclave/plugin-sdk";
 import { z } from "zod";
 
 export interface ProgramOptions {
@@ -59,6 +75,8 @@ export async function runProgramPlugin(options: ProgramOptions): Promise<Program
   const child = spawn(path, args, {
     cwd: workDirectory,
     env: {
+      // The image it lies in is read-only, and checked before each job.
+      PYTHONDONTWRITEBYTECODE: "1",
       ...options.environment,
       EXCLAVE_JOB_DIR: options.jobDirectory,
       EXCLAVE_STATE_DIR: options.stateDirectory,
@@ -79,28 +97,14 @@ export async function runProgramPlugin(options: ProgramOptions): Promise<Program
   options.signal.addEventListener("abort", stop, { once: true });
   if (options.signal.aborted) stop();
 
-  let result: ProgramResult | undefined;
-  const readOutput = async () => {
-    for await (const text of createInterface({ input: child.stdout })) {
-      const line = readLine(text);
-      if (line.type !== "result") write(line);
-      else if (result)
-        write({ type: "log", level: "warn", message: "a second result was ignored" });
-      else result = line;
-    }
-  };
-  const readErrors = async () => {
-    for await (const message of createInterface({ input: child.stderr })) {
-      write({ type: "log", level: "info", message });
-    }
-  };
+  const said = hear(child.stdout, child.stderr, write);
+  const { ended } = watchProgram(child, {
+    onOutputCut: () =>
+      warn(write, "a process the plugin left behind still holds its output; it is not read on"),
+  });
   try {
-    const ended = new Promise<{ code: number | null; signal: string | null }>((resolve, reject) => {
-      child.on("error", reject);
-      child.on("close", (code, signal) => resolve({ code, signal }));
-    });
-    const [{ code, signal }] = await Promise.all([ended, readOutput(), readErrors()]);
-    return judge(plugin, operation, result, code, signal);
+    const end = await ended;
+    return judge(plugin, operation, said.finish(), end);
   } catch (cause) {
     if (cause instanceof Failure) throw cause;
     const reason = (cause as NodeJS.ErrnoException).code ?? String(cause);
@@ -110,6 +114,68 @@ export async function runProgramPlugin(options: ProgramOptions): Promise<Program
   } finally {
     options.signal.removeEventListener("abort", stop);
   }
+}
+
+interface Said {
+  readonly result: ProgramResult | undefined;
+  /** Why a message of it cannot count. */
+  readonly refused: string | undefined;
+}
+
+function hear(stdout: Readable, stderr: Readable, write: (line: JobLine) => void) {
+  let result: ProgramResult | undefined;
+  let refused: string | undefined;
+  const finish = [readLines(stdout, takeOutput), readLines(stderr, takeError)];
+
+  return {
+    finish(): Said {
+      for (const end of finish) end();
+      return { result, refused };
+    },
+  };
+
+  function takeOutput(split: SplitLine): void {
+    const text = textOf(split);
+    if (split.leftOutBytes > 0 && mayBeMessage(text)) {
+      const size = split.bytes.length + split.leftOutBytes;
+      refused ??= `said a message of ${size} bytes, which may have ${LINE_BYTES_MAX}`;
+      return;
+    }
+    const line = split.leftOutBytes > 0 ? cutLine(split) : readLine(text);
+    if (line.type !== "result") write(line);
+    else if (result) warn(write, "a second result was ignored");
+    else result = line;
+  }
+
+  function takeError(split: SplitLine): void {
+    if (split.leftOutBytes > 0) write(cutLine(split));
+    else write({ type: "log", level: "info", message: textOf(split) });
+  }
+}
+
+/** Hands on each line as it comes; what it gives back takes the last one, once there is no more. */
+function readLines(stream: Readable, take: (line: SplitLine) => void): () => void {
+  const splitter = createLineSplitter(LINE_BYTES_MAX);
+  stream.on("data", (chunk: Buffer) => {
+    for (const line of splitter.read(chunk)) take(line);
+  });
+  return () => {
+    const last = splitter.end();
+    if (last) take(last);
+  };
+}
+
+function textOf({ bytes }: SplitLine): string {
+  return Buffer.from(bytes).toString("utf8").replace(/\r$/, "");
+}
+
+function cutLine(split: SplitLine): Exclude<JobLine, ResultLine> {
+  const message = beginningOf(textOf(split), split.bytes.length + split.leftOutBytes);
+  return { type: "log", level: "info", message };
+}
+
+function warn(write: (line: JobLine) => void, message: string): void {
+  write({ type: "log", level: "warn", message });
 }
 
 function readLine(text: string): Exclude<JobLine, ResultLine> | ProgramResult {
@@ -131,13 +197,18 @@ function readLine(text: string): Exclude<JobLine, ResultLine> | ProgramResult {
 function judge(
   plugin: ProgramPlugin,
   operation: string,
-  result: ProgramResult | undefined,
-  code: number | null,
-  signal: string | null,
+  { result, refused }: Said,
+  end: ProgramEnd,
 ): ProgramResult {
+  const { code, signal } = end;
   if (code !== 0 && (!result || result.ok)) {
+    const killed = killedFailure(`the plugin ${plugin.type}`, end);
+    if (killed) throw killed;
     const how = signal ? `was ended by ${signal}` : `exited with ${code}`;
     throw new Failure("plugin", `the plugin ${plugin.type} ${how} during ${operation}`);
+  }
+  if (refused !== undefined && (!result || result.ok)) {
+    throw new Failure("too_large", `the plugin ${plugin.type} ${refused}`);
   }
   if (result) return result;
   const healthy = { health: "healthy", because: "the plugin's status ended well" } as const;

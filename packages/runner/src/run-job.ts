@@ -5,6 +5,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import {
   asFailure,
+  createOutputBudget,
   Failure,
   type JobDocument,
   type JobLine,
@@ -39,12 +40,42 @@ export interface RunJobOptions {
 }
 
 export async function runJob(options: RunJobOptions): Promise<ResultLine> {
+  const guarded = guardOutputs(options.write);
   try {
-    const result = await perform(options);
+    const result = await perform({ ...options, write: guarded.write });
+    guarded.throwIfRefused();
     return { type: "result", ok: true, ...result };
   } catch (reason) {
     const { code, message } = toFailure(reason, options.signal);
     return { type: "result", ok: false, failure: { code, message } };
+  }
+}
+
+/** An output over a limit is not written, and fails the job at its end: nobody gets half of it. */
+function guardOutputs(write: (line: JobLine) => void) {
+  const budget = createOutputBudget();
+  let refused: string | undefined;
+
+  return {
+    write: (line: JobLine) => {
+      const because = budget.refuse(line, sizeOf(line));
+      if (because === undefined) return write(line);
+      refused ??= because;
+      return write({ type: "log", level: "error", message: because });
+    },
+    throwIfRefused: () => {
+      if (refused !== undefined) throw new Failure("too_large", refused);
+    },
+  };
+}
+
+/** Nothing but outputs is measured; one that cannot even be written down is refused by its shape. */
+function sizeOf(line: JobLine): number {
+  if (line.type !== "output") return 0;
+  try {
+    return Buffer.byteLength(JSON.stringify(line));
+  } catch {
+    return Number.POSITIVE_INFINITY;
   }
 }
 
@@ -146,6 +177,7 @@ async function runModule(
     ...pick(job),
     config: document.config,
     install: document.install ?? "",
+    installId: document.installId ?? "",
     app: document.app ?? "",
     component: document.component ?? "",
     job: document.job,
@@ -242,8 +274,8 @@ function sourceRegistry(document: JobDocument): ContentStore {
   return client(needed(document.registry, "a registry to read from"));
 }
 
-function client({ url, ...access }: RegistryAccess): ContentStore {
-  return createRegistryClient({ url, ...givenAccess(access) });
+function client({ url, origins, ...access }: RegistryAccess): ContentStore {
+  return createRegistryClient({ url, origins, ...givenAccess(access) });
 }
 
 function needed<Value>(value: Value | undefined, what: string): Value {

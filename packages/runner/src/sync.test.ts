@@ -2,16 +2,22 @@ import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { Digest, type JobDocument } from "@exclave/core";
 import {
-  blobsOf,
+  AppId,
+  ComponentName,
+  ComponentType,
+  Digest,
+  Instant,
+  type JobDocument,
+  statementFor,
+} from "@exclave/core";
+import {
   createSigner,
   MEDIA_TYPES,
-  parseManifest,
-  readBlobBytes,
-  signArtifact,
-  verifyArtifactSignature,
+  readStatement,
+  signStatement,
   writeBlobBytes,
+  writeStatement,
 } from "@exclave/oci";
 import { likeliestFirst } from "./sync.ts";
 import { createJobFixture, type JobFixture, startRegistry } from "./testing/job-fixture.ts";
@@ -51,30 +57,44 @@ async function twoRegistries(t: TestContext) {
 }
 
 const keys = generateKeyPairSync("ec", { namedCurve: "P-256" });
+const spki = keys.publicKey.export({ format: "der", type: "spki" }).toString("base64");
+const ROLE = { keys: [{ keyid: "k", spki, scheme: "ecdsa-p256" as const }], threshold: 1 };
 
-/** The release of these materials, in the registry the jobs read from, with a way to sign it. */
-async function unsignedRelease(fixture: JobFixture, materials: JobDocument["materials"]) {
+/** The release of these materials, in the registry the jobs read from, and its signed statement. */
+async function statedRelease(fixture: JobFixture, materials: JobDocument["materials"]) {
   const repository = "releases/shop";
   const pushTo = { url: fixture.registryUrl, repository };
   const { lines } = await fixture.run({ operation: "assemble", materials, pushTo });
   const written = lines.find((line) => line.type === "artifact");
   const digest = Digest.parse(written?.digest);
-  const signer = createSigner(keys.privateKey);
-  return {
-    release: { name: "release", repository, digest },
-    digest,
-    publicKeys: [keys.publicKey],
-    releaseKey: keys.publicKey.export({ format: "der", type: "spki" }).toString("base64"),
-    sign: () => signArtifact({ store: fixture.registry, repository, digest, signer }),
-  };
+  const [some] = materials;
+  assert.ok(some);
+  const statement = statementFor({
+    app: AppId.parse("pshopaaaaaaaaaaaa"),
+    appName: "shop",
+    release: "r1",
+    number: 1,
+    versionName: "1",
+    index: { repository, digest, sizeBytes: written?.sizeBytes ?? 0 },
+    components: materials.map((artifact) => ({
+      name: ComponentName.parse(artifact.name),
+      type: ComponentType.parse("command"),
+      plugin: some,
+      artifact,
+      config: {},
+      effects: {},
+    })),
+    runner: some,
+    sandboxes: [],
+    rollbackTo: { numberMin: 1 },
+    createdAt: Instant.parse(0),
+  });
+  const artifact = await signStatement(statement, [createSigner(keys.privateKey)]);
+  const stated = { name: "statement", repository, digest: artifact.digest };
+  return { release: { name: "release", repository, digest }, digest, artifact, stated };
 }
 
-async function signedRelease(fixture: JobFixture, materials: JobDocument["materials"]) {
-  const release = await unsignedRelease(fixture, materials);
-  return { ...release, signature: await release.sign() };
-}
-
-const toText = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
+const toText = (bytes: Uint8Array) => Buffer.from(bytes).toString("utf8");
 
 test("a sync brings every material by digest, and says what it cost", async (t) => {
   const { fixture, install, web, materials } = await twoRegistries(t);
@@ -105,11 +125,11 @@ test("a sync brings every material by digest, and says what it cost", async (t) 
 test("a sync of what is there already needs no vendor's registry", async (t) => {
   const { fixture, install, materials } = await twoRegistries(t);
   const pushTo = { url: install.url, repository: "" };
-  const { release, releaseKey, digest } = await signedRelease(fixture, materials);
+  const { release, stated, artifact, digest } = await statedRelease(fixture, materials);
+  await writeStatement(fixture.registry, release.repository, artifact);
   const job: Partial<JobDocument> = {
     operation: "sync",
-    materials: [...materials, release],
-    parameters: { releases: [digest], releaseKeys: [releaseKey] },
+    materials: [...materials, stated, release],
     pushTo,
   };
   await fixture.run(job);
@@ -118,28 +138,57 @@ test("a sync of what is there already needs no vendor's registry", async (t) => 
   const again = await fixture.run({ ...job, registry: gone });
 
   assert.deepEqual(again.result, { type: "result", ok: true });
-  const signatures = await install.registry.referrers(release.repository, digest);
-  assert.equal(signatures.length, 1);
+  const { repository } = release;
+  const found = await readStatement({
+    store: install.registry,
+    repository,
+    index: digest,
+    role: ROLE,
+  });
+  assert.equal("because" in found ? found.because : found.artifact, stated.digest);
 });
 
-test("a release that lies in the install unsigned gets its signature from the vendor", async (t) => {
-  const { fixture, install, materials } = await twoRegistries(t);
-  const { release, releaseKey, digest, sign } = await unsignedRelease(fixture, materials);
-  const job: Partial<JobDocument> = {
+test("a sync copies what it was handed, and nothing that is attached to it", async (t) => {
+  const { fixture, install, web, materials } = await twoRegistries(t);
+  const { release, stated, artifact, digest } = await statedRelease(fixture, materials);
+  await writeStatement(fixture.registry, release.repository, artifact);
+  const attached = [
+    await attach(fixture, web.repository, web.digest),
+    await attach(fixture, release.repository, digest),
+  ];
+
+  const { result } = await fixture.run({
     operation: "sync",
-    materials: [...materials, release],
-    parameters: { releases: [digest], releaseKeys: [releaseKey] },
+    materials: [...materials, stated, release],
     pushTo: { url: install.url, repository: "" },
-  };
-  await fixture.run(job);
-  assert.deepEqual(await install.registry.referrers(release.repository, digest), []);
-  await sign();
+  });
 
-  const again = await fixture.run(job);
-
-  assert.deepEqual(again.result, { type: "result", ok: true });
-  assert.equal((await install.registry.referrers(release.repository, digest)).length, 1);
+  assert.deepEqual(result, { type: "result", ok: true });
+  const referrers = await install.registry.referrers(release.repository, digest);
+  assert.deepEqual(
+    referrers.map((one) => one.digest),
+    [stated.digest],
+  );
+  assert.deepEqual(await install.registry.referrers(web.repository, web.digest), []);
+  for (const { repository, manifest, layer } of attached) {
+    assert.equal(await install.registry.headManifest(repository, manifest), undefined);
+    assert.equal(await install.registry.headBlob(repository, layer), undefined);
+  }
 });
+
+/** Something about an artifact that anybody who can push could have written. */
+async function attach(fixture: JobFixture, repository: string, subject: Digest) {
+  const { registry } = fixture;
+  const about = await registry.headManifest(repository, subject);
+  const bytes = (value: string) => new TextEncoder().encode(value);
+  const layer = await writeBlobBytes(registry, repository, "text/plain", bytes(`about ${subject}`));
+  const config = await writeBlobBytes(registry, repository, MEDIA_TYPES.empty, bytes("{}"));
+  const mediaType = MEDIA_TYPES.manifest;
+  const document = { schemaVersion: 2, mediaType, artifactType: "text/plain", config };
+  const text = JSON.stringify({ ...document, layers: [layer], subject: about });
+  const manifest = await registry.writeManifest(repository, bytes(text), mediaType);
+  return { repository, manifest, layer: layer.digest };
+}
 
 test("a second install on the same registry mounts what the first one brought", async (t) => {
   const { fixture, install, web, database, materials } = await twoRegistries(t);
@@ -204,25 +253,21 @@ test("a registry that cannot be reached is worth another try", async (t) => {
   assert.equal(result.failure?.code, "unavailable");
 });
 
-test("an attached signature is pushed as it was made, and nothing that is not what it says", async (t) => {
+test("an attached statement is pushed as it was made, and nothing that is not what it says", async (t) => {
   const { fixture, materials } = await twoRegistries(t);
-  const { release, digest, publicKeys } = await unsignedRelease(fixture, materials);
-  const made = await signedRelease(fixture, materials);
+  const { release, digest, artifact } = await statedRelease(fixture, materials);
   const { repository } = release;
-  const { bytes, mediaType } = await fixture.registry.readManifest(repository, made.signature);
-  const parsed = parseManifest(bytes, mediaType);
-  const blobs = await Promise.all(
-    blobsOf(parsed).map(async (blob) => ({
-      mediaType: blob.mediaType,
-      content: toText(await readBlobBytes(fixture.registry, repository, blob)),
-    })),
-  );
-  const attach = { digest: made.signature, mediaType, manifest: toText(bytes), blobs };
+  const attach = {
+    digest: artifact.digest,
+    mediaType: artifact.mediaType,
+    manifest: toText(artifact.manifest),
+    blobs: artifact.blobs.map(({ mediaType, bytes }) => ({ mediaType, content: toText(bytes) })),
+  };
   const other = await startRegistry(t, join(fixture.directory, "other-registry"));
-  const run = (artifact: unknown) =>
+  const run = (given: unknown) =>
     fixture.run({
       operation: "assemble",
-      parameters: { attach: artifact },
+      parameters: { attach: given },
       pushTo: { url: other.url, repository },
     });
 
@@ -237,10 +282,10 @@ test("an attached signature is pushed as it was made, and nothing that is not wh
   );
   assert.deepEqual(unsigned, []);
   assert.deepEqual(result, { type: "result", ok: true });
-  assert.equal(lines.find((line) => line.type === "artifact")?.digest, made.signature);
+  assert.equal(lines.find((line) => line.type === "artifact")?.digest, artifact.digest);
   const store = other.registry;
-  const verdict = await verifyArtifactSignature({ store, repository, digest, publicKeys });
-  assert.equal(verdict.kind, "signed");
+  const found = await readStatement({ store, repository, index: digest, role: ROLE });
+  assert.ok(!("because" in found), JSON.stringify(found));
 });
 
 test("an assembled release is one index that is complete in its own repository", async (t) => {

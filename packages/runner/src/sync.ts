@@ -1,19 +1,15 @@
 // Copies what a release needs from the vendor's registry into the install's own, by digest. The
 // destination is asked first: what is there already is not moved again, and when everything is, the
 // vendor's registry is not asked anything, so that an install that was loaded from a file needs none.
+// Exactly what it was handed is copied: nothing of what others attached to it comes along.
 
-import { createPublicKey } from "node:crypto";
-import { Digest, type JobDocument, type JobLine } from "@exclave/core";
-import { type ContentStore, copyArtifact, verifyArtifactSignature } from "@exclave/oci";
+import type { JobDocument, JobLine } from "@exclave/core";
+import { type ContentStore, copyArtifact } from "@exclave/oci";
 import { z } from "zod";
 
 const Parameters = z.object({
   /** Repositories of the destination, by their full names, that may hold the same blobs. */
   mountFrom: z.array(z.string()).default([]),
-  /** Which of the materials are releases: they count as there when their signature is there too. */
-  releases: z.array(Digest).default([]),
-  /** Public keys that may have signed them, base64 SPKI DER. */
-  releaseKeys: z.array(z.base64()).default([]),
 });
 
 export interface SyncOptions {
@@ -40,7 +36,7 @@ export async function sync(options: SyncOptions): Promise<void> {
     const repository = prefix === "" ? material.repository : `${prefix}/${material.repository}`;
     write({ type: "progress", message: `sync ${name}`, done, total });
     const startedAt = performance.now();
-    const copied = (await isThere(options, parameters, { ...material, repository }))
+    const copied = (await isThere(options, { ...material, repository }))
       ? { copiedBytes: 0 }
       : // One after the other, so that a layer many images share is moved once and mounted after.
         await copy(options, material, repository, likeliestFirst(mountFrom, material));
@@ -64,16 +60,10 @@ export function likeliestFirst(
 
 async function isThere(
   { to, signal }: SyncOptions,
-  { releases, releaseKeys }: z.infer<typeof Parameters>,
   { repository, digest }: Material,
 ): Promise<boolean> {
-  if (!(await to.headManifest(repository, digest, { signal }))) return false;
-  if (!releases.includes(digest)) return true;
-  const publicKeys = releaseKeys.map((key) =>
-    createPublicKey({ key: Buffer.from(key, "base64"), format: "der", type: "spki" }),
-  );
-  const checked = { store: to, repository, digest, publicKeys, signal };
-  return (await verifyArtifactSignature(checked)).kind === "signed";
+  // Its bytes are checked where they lie: what was damaged or lost there is brought again.
+  return (await to.headManifest(repository, digest, { signal, verify: true })) !== undefined;
 }
 
 async function copy(
@@ -88,7 +78,6 @@ async function copy(
     source: { repository, digest },
     target: { repository: target },
     mountFrom,
-    referrers: true,
     signal,
   });
   return { copiedBytes, sizeBytes: copiedBytes + skippedBytes };

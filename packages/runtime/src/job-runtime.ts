@@ -37,11 +37,23 @@ export type JobExit =
   | { readonly kind: "signal"; readonly signal: string }
   | { readonly kind: "out-of-memory" }
   | { readonly kind: "deadline" }
+  /** It went over another of its limits and was ended for it. */
+  | { readonly kind: "over-limit"; readonly because: string }
   /** It is gone and left no word: its keeper was killed with it. */
   | { readonly kind: "lost"; readonly because: string };
 
+/**
+ * How a runtime holds a job to one of its limits. `enforced`: by the kernel, at once. `watched`: looked
+ * at again and again, and the job is ended when it is over. `none`: not at all.
+ */
+export type Enforcement = "enforced" | "watched" | "none";
+
+export type LimitEnforcement = { readonly [Name in keyof Limits]-?: Enforcement };
+
 export interface JobRuntime {
   readonly type: string;
+  /** What it can do about each limit, said plainly. */
+  readonly enforces: LimitEnforcement;
 
   /** Starts the job. A name that is already known starts nothing and is not an error. */
   start(spec: JobSpec): Promise<void>;

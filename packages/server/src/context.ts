@@ -1,25 +1,42 @@
 // What the server's parts are made with. `server.ts` makes each of them once.
 
-import type { AppConfig, AuditEntry, Instant } from "@exclave/core";
+import type { AppConfig, Audience, AuditEntry, InstallId, Instant } from "@exclave/core";
+import type { ContentStore } from "@exclave/oci";
 import type { Logger } from "pino";
-import type { JobLogs } from "./job-logs.ts";
+import type { FailedLogins } from "./access/failed-logins.ts";
+import type { Repeats } from "./access/repeats.ts";
+import type { Checkpoints } from "./audit/checkpoints.ts";
+import type { Followers } from "./job/followers.ts";
+import type { JobLogs } from "./job/job-logs.ts";
 import type { Keys } from "./keys.ts";
 import type { LiveEvents } from "./live-events.ts";
+import type { AppChecker } from "./release/app-checker.ts";
 import type { ReleaseRow } from "./store/rows.ts";
 import type { Store, Tables } from "./store/store.ts";
+import type { Trust } from "./trust/trust.ts";
 
 export interface ServerContext {
   readonly store: Store;
   readonly keys: Keys;
+  /** The trust document, and signatures under it. */
+  readonly trust: Trust;
+  /** What lies in the vendor's registry. */
+  readonly vendorContent: Pick<ContentStore, "readManifest">;
+  /** Signed words about the record. */
+  readonly checkpoints: Checkpoints;
   readonly logs: JobLogs;
   readonly live: LiveEvents;
+  readonly followers: Followers;
+  /** What comes often goes on record as one row with a number. */
+  readonly repeats: Repeats;
+  readonly failedLogins: FailedLogins;
   readonly uploads: string;
+  /** Checks what somebody wrote, outside the event loop. */
+  readonly apps: AppChecker;
   /** The checked configuration of a release. */
   readonly readApp: (release: ReleaseRow) => AppConfig;
   /** Where agents and people reach this server. */
   readonly publicUrl: () => string;
-  /** Where the local sandbox puts an install that names no directory of its own. */
-  readonly installsDirectory: string;
   readonly now: () => Instant;
   readonly startedAt: Instant;
   readonly version: string;
@@ -31,15 +48,24 @@ export interface ServerContext {
 }
 
 export interface Presence {
-  isOnline(audience: string): boolean;
+  isOnline(audience: Audience): boolean;
+  /** What its connection says of the looks it takes; undefined while it is away. */
+  watchOf(audience: Audience): AgentWatch | undefined;
+}
+
+/** Kept in memory alone: a look that finds nothing new costs no write. */
+export interface AgentWatch {
+  readonly since: Instant;
+  /** When it last looked at a component, by this server's clock. */
+  readonly looks: ReadonlyMap<string, Instant>;
 }
 
 export interface Wake {
-  install(name: string): void;
+  install(id: InstallId): void;
   allInstalls(): void;
   releases(): void;
   /** Something is in the outbox for that audience. */
-  outbox(audience: string): void;
+  outbox(audience: Audience): void;
 }
 
 /** Everything a person or program asked for goes on record in the transaction that does it. */

@@ -1,13 +1,14 @@
 // The directory that is the server: database, keys, logs, uploads, registry. One process at a time.
 
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "@exclave/core";
-import { lockFile } from "@exclave/oci";
+import { lockFile, makePrivate, privateDirectory } from "@exclave/oci";
 
 export interface DataDirectory {
   readonly database: string;
   readonly keys: string;
+  /** Every version of the trust document. */
+  readonly trust: string;
   readonly logs: string;
   readonly uploads: string;
   readonly registry: string;
@@ -17,16 +18,20 @@ export interface DataDirectory {
 }
 
 export async function claimDataDirectory(directory: string): Promise<DataDirectory> {
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await makePrivate(directory, { isDeep: false });
   const lock = lockFile(join(directory, "lock"));
   if (!lock) throw new Failure("conflict", `another server is already running on ${directory}`);
   const places = {
     keys: join(directory, "keys"),
+    trust: join(directory, "trust"),
     logs: join(directory, "logs"),
     uploads: join(directory, "uploads"),
     registry: join(directory, "registry"),
   };
-  for (const place of Object.values(places)) await mkdir(place, { recursive: true, mode: 0o700 });
+  for (const place of Object.values(places)) {
+    // The registry holds no secrets and may hold millions of files: its door is enough.
+    await (place === places.registry ? privateDirectory(place) : makePrivate(place));
+  }
   return {
     ...places,
     database: join(directory, "exclave.db"),

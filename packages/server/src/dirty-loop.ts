@@ -1,6 +1,10 @@
 // Looks again at what was marked dirty, one at a time. Marking is cheap, never waits, and marking
-// twice is marking once; a look that fails is tried again later.
+// twice is marking once; a look that fails is tried again later. Between two looks the event loop has its
+// turn: a look awaits nothing but the store, which answers at once, so a long row of looks would
+// otherwise keep every socket unread until all of them are done.
 
+import { setImmediate } from "node:timers/promises";
+import type { CallOff, Timers } from "@exclave/api";
 import type { Logger } from "pino";
 
 const RETRY_MS = 1_000;
@@ -16,11 +20,15 @@ export interface DirtyLoop {
 export function createDirtyLoop(options: {
   readonly look: (name: string) => Promise<void>;
   readonly now: () => number;
+  readonly timers: Timers;
+  /** Lets everything else that is ready have its turn. */
+  readonly nextTurn?: () => Promise<void>;
   readonly log: Logger;
 }): DirtyLoop {
-  const { look, now, log } = options;
+  const { look, now, timers, log } = options;
+  const nextTurn = options.nextTurn ?? setImmediate;
   const dirty = new Set<string>();
-  const timers = new Map<string, NodeJS.Timeout>();
+  const waiting = new Map<string, CallOff>();
   let working: Promise<void> | undefined;
   let isStopped = false;
 
@@ -34,10 +42,14 @@ export function createDirtyLoop(options: {
 
   function markAt(name: string, at: number): void {
     if (isStopped) return;
-    clearTimeout(timers.get(name));
-    const timer = setTimeout(() => mark(name), Math.max(0, at - now()));
-    timer.unref();
-    timers.set(name, timer);
+    waiting.get(name)?.();
+    waiting.set(
+      name,
+      timers.after(Math.max(0, at - now()), () => {
+        waiting.delete(name);
+        mark(name);
+      }),
+    );
   }
 
   async function work(): Promise<void> {
@@ -52,6 +64,7 @@ export function createDirtyLoop(options: {
         log.error({ reason, name }, "a look failed and is tried again");
         markAt(name, now() + RETRY_MS);
       }
+      if (dirty.size > 0) await nextTurn();
     }
     working = undefined;
     if (dirty.size > 0 && !isStopped) working = work();
@@ -59,7 +72,7 @@ export function createDirtyLoop(options: {
 
   async function stop(): Promise<void> {
     isStopped = true;
-    for (const timer of timers.values()) clearTimeout(timer);
+    for (const callOff of waiting.values()) callOff();
     await working;
   }
 }

@@ -7,6 +7,8 @@ export async function writeDurably(file: string, text: string, mode: number): Pr
   const beside = `${file}.new`;
   const handle = await open(beside, "w", mode);
   try {
+    // One that was left over has a mode of its own.
+    await handle.chmod(mode);
     await handle.writeFile(text);
     await placeDurably(handle, beside, file);
   } catch (reason) {

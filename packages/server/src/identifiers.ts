@@ -1,8 +1,10 @@
 // The dice: ids and secrets.
 
 import { createHash, randomBytes } from "node:crypto";
-import { AgentId, idFromBytes, JobId, ReleaseId, TokenId } from "@exclave/core";
+import { AgentId, AppId, InstallId, idFromBytes, JobId, ReleaseId, TokenId } from "@exclave/core";
 
+export const newAppId = (): AppId => AppId.parse(idFromBytes("p", randomBytes(10)));
+export const newInstallId = (): InstallId => InstallId.parse(idFromBytes("i", randomBytes(10)));
 export const newJobId = (): JobId => JobId.parse(idFromBytes("j", randomBytes(10)));
 export const newAgentId = (): AgentId => AgentId.parse(idFromBytes("a", randomBytes(10)));
 export const newReleaseId = (): ReleaseId => ReleaseId.parse(idFromBytes("r", randomBytes(10)));

@@ -1,11 +1,6 @@
+export type { AgentEventFacts, AgentEventWrites } from "./link/agent-event-writes.ts";
+export { applyAgentEvent } from "./link/apply-agent-event.ts";
 export {
-  type AgentEventFacts,
-  type AgentEventWrites,
-  applyAgentEvent,
-} from "./link/apply-agent-event.ts";
-export { RUNNER_REPOSITORY } from "./link/job-consequences.ts";
-export {
-  COMMAND_WINDOW,
   type HelloFacts,
   type LinkEffect,
   type LinkInput,

@@ -8,10 +8,10 @@ import {
   type JoinRequest,
   type JoinResponse,
 } from "@exclave/api";
-import { digestOf, Failure, fromBase64, Instant } from "@exclave/core";
+import { type Audience, Failure, fromBase64, InstallName, Instant } from "@exclave/core";
 import { audit, type ServerContext } from "./context.ts";
 import { newAgentId, newSecret, secretHash } from "./identifiers.ts";
-import type { AgentRow, JoinRow } from "./store/rows.ts";
+import type { AgentRow, InstallRow, JoinRow } from "./store/rows.ts";
 import type { Tables } from "./store/store.ts";
 
 export const JOIN_TTL_MS = 15 * 60_000;
@@ -21,10 +21,18 @@ export interface Join {
   readonly expiresAt: Instant;
 }
 
+export interface NewJoin {
+  readonly kind: AgentKind;
+  readonly audience: Audience;
+  /** For the agent of an install: which. */
+  readonly install?: Pick<InstallRow, "name" | "app">;
+  readonly by: string;
+}
+
 export async function createJoin(
   tx: Tables,
-  context: Pick<ServerContext, "keys" | "publicUrl" | "now">,
-  { kind, audience, by }: { kind: AgentKind; audience: string; by: string },
+  context: Pick<ServerContext, "trust" | "publicUrl" | "now">,
+  { kind, audience, install, by }: NewJoin,
 ): Promise<Join> {
   const createdAt = context.now();
   const expiresAt = Instant.parse(createdAt + JOIN_TTL_MS);
@@ -42,11 +50,13 @@ export async function createJoin(
     actor: by,
     action: "join.created",
     subject: audience,
-    details: { kind, expiresAt },
+    details: { kind, expiresAt, install: install?.name },
   });
-  const keysDigest = digestOf(context.keys.published);
+  const trustDigest = context.trust.current().digest;
   const url = context.publicUrl();
-  return { joinString: encodeJoinString({ url, kind, audience, secret, keysDigest }), expiresAt };
+  const about = install && { install: InstallName.parse(install.name), app: install.app };
+  const join = { url, kind, audience, ...about, secret, trustDigest };
+  return { joinString: encodeJoinString(join), expiresAt };
 }
 
 export async function joinAgent(
@@ -54,31 +64,55 @@ export async function joinAgent(
   request: JoinRequest,
 ): Promise<JoinResponse> {
   checkPossession(request);
-  const { store, now, keys } = context;
-  const agent = await store.transaction(async (tx) => {
-    const join = usable(await tx.joins.get(secretHash(request.secret)), now());
+  // Not the current one perhaps: what came after it is sent over the link.
+  const trust = context.trust.byDigest(request.trustDigest);
+  if (!trust) {
+    throw new Failure("unauthenticated", "this server has no trust document of that digest");
+  }
+  const { store, now } = context;
+  const { agent, install } = await store.transaction(async (tx) => {
+    const join = unexpired(await tx.joins.get(secretHash(request.secret)), now());
+    const install = await installOf(tx, join);
+    const before = await tx.agents.byAudience(join.audience);
+    if (join.usedAt !== null) return { agent: joinedBefore(before, request), install };
     await tx.joins.put({ ...join, usedAt: now() });
-    const joined = joinedAgent(await tx.agents.byAudience(join.audience), join, request, now());
+    const joined = joinedAgent(before, { join, install, request, at: now() });
     await tx.agents.put(joined);
     await audit(tx, context, {
       actor: joined.id,
       action: "agent.joined",
       subject: join.audience,
-      details: { kind: join.kind, keyGeneration: joined.keyGeneration },
+      details: { kind: join.kind, keyGeneration: joined.keyGeneration, install: install?.name },
     });
-    return joined;
+    return { agent: joined, install };
   });
   const { id, kind, audience, keyGeneration } = agent;
-  return { agent: id, kind, audience, keyGeneration, keys: keys.published };
+  const about = install && { install: InstallName.parse(install.name), app: install.app };
+  return { agent: id, kind, audience, ...about, keyGeneration, trust: trust.envelope };
+}
+
+/** A join string that was handed out does not bring back an install that was forgotten since. */
+async function installOf(tx: Tables, { kind, audience }: JoinRow): Promise<InstallRow | undefined> {
+  if (kind !== "install") return undefined;
+  const install = await tx.installs.get(audience);
+  if (install) return install;
+  throw new Failure("unauthenticated", "this join string is for an install that is not known here");
+}
+
+interface Joining {
+  readonly join: JoinRow;
+  readonly install: InstallRow | undefined;
+  readonly request: JoinRequest;
+  readonly at: Instant;
 }
 
 /** A second join for the same audience is the same agent with new keys: the old ones are void. */
 function joinedAgent(
   before: AgentRow | undefined,
-  { kind, audience }: JoinRow,
-  { identityKey, sealingKey }: JoinRequest,
-  at: Instant,
+  { join, install, request, at }: Joining,
 ): AgentRow {
+  const { kind, audience } = join;
+  const { identityKey, sealingKey } = request;
   const fresh = {
     identityKey,
     sealingKey,
@@ -91,29 +125,35 @@ function joinedAgent(
     id: newAgentId(),
     kind,
     audience,
+    installName: install?.name ?? null,
     ...fresh,
     version: "",
     platform: "",
     runtime: "",
     seenAt: at,
     everConnected: false,
+    trustVersion: 0,
     journalId: null,
     sessionEpoch: 0,
     upAcked: 0,
     downHead: 0,
     downAcked: 0,
+    reset: null,
   };
 }
 
-function usable(join: JoinRow | undefined, now: Instant): JoinRow {
+function unexpired(join: JoinRow | undefined, now: Instant): JoinRow {
   if (!join) throw new Failure("unauthenticated", "this join string is not one of this server's");
-  if (join.usedAt !== null) {
-    throw new Failure("unauthenticated", "this join string was used before; ask for a new one");
-  }
-  if (join.expiresAt <= now) {
+  if (join.usedAt === null && join.expiresAt <= now) {
     throw new Failure("unauthenticated", "this join string has expired; ask for a new one");
   }
   return join;
+}
+
+/** A secret works once. Whoever spent it with this very key has only lost the answer, and gets it again. */
+function joinedBefore(agent: AgentRow | undefined, { identityKey }: JoinRequest): AgentRow {
+  if (agent?.identityKey === identityKey && agent.revokedAt === null) return agent;
+  throw new Failure("unauthenticated", "this join string was used before; ask for a new one");
 }
 
 function checkPossession({ secret, identityKey, proof }: JoinRequest): void {

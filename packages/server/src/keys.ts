@@ -1,7 +1,5 @@
-// The server's keys: made at first start, kept as PEM that its owner alone can read, each for one
-// purpose. The director says what an install should do now, the release key says what exists, the
-// registry key opens the vendor's registry for minutes. The release key is P-256, which every tool
-// that checks signatures of artifacts understands; the others are Ed25519.
+// The one private key that the web process holds: it opens the vendor's registry for minutes. Every
+// other is the signer's. Made at first start, kept as PEM that its owner alone can read.
 
 import {
   createPrivateKey,
@@ -12,8 +10,7 @@ import {
 } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { ServerKeys } from "@exclave/api";
-import { Failure, sha256Hex, toBase64 } from "@exclave/core";
+import { Failure, sha256Hex } from "@exclave/core";
 import { writeDurably } from "./durable-file.ts";
 
 export interface SigningKey {
@@ -24,24 +21,12 @@ export interface SigningKey {
 }
 
 export interface Keys {
-  readonly director: SigningKey;
-  readonly release: SigningKey;
   readonly registry: SigningKey;
-  /** What agents pin when they join. */
-  readonly published: ServerKeys;
 }
 
 export async function loadKeys(directory: string): Promise<Keys> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  const director = await loadKey(join(directory, "director.pem"), makeEd25519);
-  const release = await loadKey(join(directory, "release.pem"), makeP256);
-  const registry = await loadKey(join(directory, "registry.pem"), makeEd25519);
-  return {
-    director,
-    release,
-    registry,
-    published: { director: publishedKey(director), release: publishedKey(release) },
-  };
+  return { registry: await loadKey(join(directory, "registry.pem"), makeEd25519) };
 }
 
 async function loadKey(file: string, make: () => KeyObject): Promise<SigningKey> {
@@ -55,10 +40,6 @@ async function loadKey(file: string, make: () => KeyObject): Promise<SigningKey>
 
 function makeEd25519(): KeyObject {
   return generateKeyPairSync("ed25519").privateKey;
-}
-
-function makeP256(): KeyObject {
-  return generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
 }
 
 async function keepKey(file: string, privateKey: KeyObject): Promise<string> {
@@ -76,10 +57,6 @@ export function signingKey(privateKey: KeyObject): SigningKey {
     publicKey,
     sign: (bytes) => sign(algorithm, bytes, privateKey),
   };
-}
-
-function publishedKey({ keyid, publicKey }: SigningKey): ServerKeys["director"] {
-  return { keyid, spki: toBase64(spkiOf(publicKey)) };
 }
 
 function spkiOf(publicKey: KeyObject): Uint8Array {

@@ -2,18 +2,23 @@
 // noun again, so one that is lost with a restart is no loss.
 
 import { EventEmitter, on } from "node:events";
-import type { LiveEvent } from "@exclave/api";
+import { type LiveEvent, timeOf } from "@exclave/api";
 
 const KEPT_MAX = 1_000;
 
 export interface LiveEvents {
-  say(event: Omit<LiveEvent, "id" | "at">): void;
+  say(event: SaidEvent): void;
   /** Those kept after that id, then each as it comes, until `signal` fires. */
   watch(options: WatchOptions): AsyncIterable<LiveEvent>;
 }
 
+export interface SaidEvent extends Pick<LiveEvent, "kind" | "subject" | "component" | "message"> {
+  readonly install: { readonly id: string; readonly name: string } | null;
+}
+
 export interface WatchOptions {
   readonly after?: number | undefined;
+  /** By id. */
   readonly install?: string | undefined;
   readonly signal: AbortSignal;
 }
@@ -26,8 +31,9 @@ export function createLiveEvents({ now }: { readonly now: () => number }): LiveE
 
   return { say, watch };
 
-  function say(event: Omit<LiveEvent, "id" | "at">): void {
-    const live = { ...event, id: ++lastId, at: now() };
+  function say({ install, ...event }: SaidEvent): void {
+    const about = { install: install?.name ?? null, installId: install?.id ?? null };
+    const live: LiveEvent = { ...event, ...about, id: ++lastId, at: timeOf(now()) };
     kept.push(live);
     if (kept.length > KEPT_MAX) kept.shift();
     emitter.emit("event", live);
@@ -35,7 +41,7 @@ export function createLiveEvents({ now }: { readonly now: () => number }): LiveE
 
   async function* watch({ after, install, signal }: WatchOptions): AsyncIterable<LiveEvent> {
     const coming = on(emitter, "event", { signal });
-    const isMeant = (event: LiveEvent) => install === undefined || event.install === install;
+    const isMeant = (event: LiveEvent) => install === undefined || event.installId === install;
     const past = after === undefined ? [] : kept.filter(({ id }) => id > after);
     yield* past.filter(isMeant);
     for await (const [event] of coming as AsyncIterable<[LiveEvent]>) {

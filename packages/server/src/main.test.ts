@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile, stat } from "node:fs/promises";
+import { chmod, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { type TestContext, test } from "node:test";
@@ -12,19 +12,24 @@ import { verifyChain } from "@exclave/core";
 import { temporaryDirectory } from "./testing/temporary-directory.ts";
 
 const PROGRAM = new URL("./main.ts", import.meta.url).pathname;
+const SIGNER = new URL("./signer/main.ts", import.meta.url).pathname;
 
 interface Program {
   readonly child: ChildProcess;
   readonly url: string;
 }
 
-function launch(args: readonly string[]): ChildProcess {
-  const env = { PATH: process.env["PATH"] ?? "", EXCLAVE_LOG_LEVEL: "silent" };
+function launch(args: readonly string[], more: Record<string, string> = {}): ChildProcess {
+  const env = { PATH: process.env["PATH"] ?? "", EXCLAVE_LOG_LEVEL: "silent", ...more };
   return spawn(process.execPath, [PROGRAM, ...args], { env, stdio: ["ignore", "pipe", "pipe"] });
 }
 
-async function start(t: TestContext, data: string): Promise<Program> {
-  const child = launch(["--data", data, "--address", "127.0.0.1:0"]);
+async function start(
+  t: TestContext,
+  data: string,
+  environment: Record<string, string> = {},
+): Promise<Program> {
+  const child = launch(["--data", data, "--address", "127.0.0.1:0"], environment);
   t.after(() => child.kill("SIGKILL"));
   assert.ok(child.stdout);
   const lines = createInterface(child.stdout);
@@ -80,7 +85,7 @@ test("killed at any moment, it loses nothing it has answered for", async (t) => 
 
   const program = await start(t, data);
   const client = await clientOf(program, data);
-  const { items } = await client.call(listTokens, { query: { limit: 1000 } });
+  const { items } = await client.call(listTokens, { query: { limit: 200 } });
   const names = new Set(items.map(({ name }) => name));
   assert.ok(answered.length >= 24, `${answered.length} tokens`);
   assert.deepEqual(
@@ -120,15 +125,30 @@ test("keys and the first token are readable by their owner alone", async (t) => 
   const data = join(await temporaryDirectory(t), "server");
   await start(t, data);
 
-  for (const file of [
-    "admin-token",
-    "keys/director.pem",
-    "keys/release.pem",
-    "keys/registry.pem",
-  ]) {
+  const keys = (await readdir(join(data, "keys"))).map((file) => `keys/${file}`);
+  assert.deepEqual(
+    keys.map((file) => file.replace(/-[0-9a-f]{16}/, "")).sort(),
+    ["checkpoint", "director", "registry", "release", "root"].map((name) => `keys/${name}.pem`),
+  );
+  for (const file of ["admin-token", "trust/1.json", ...keys]) {
     assert.equal((await stat(join(data, file))).mode & 0o777, 0o600, file);
   }
   assert.equal((await stat(data)).mode & 0o777, 0o700);
+});
+
+test("with a signer that runs elsewhere, no signing key is in the server's directory", async (t) => {
+  const directory = await temporaryDirectory(t);
+  const [data, socket] = [join(directory, "server"), join(directory, "signer.sock")];
+  const args = [SIGNER, "--keys", join(directory, "elsewhere"), "--listen", socket];
+  const signer = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  t.after(() => signer.kill("SIGKILL"));
+  await once(signer.stdout, "data");
+
+  await start(t, data, { EXCLAVE_SIGNER_SOCKET: socket });
+
+  assert.deepEqual(await readdir(join(data, "keys")), ["registry.pem"]);
+  assert.equal((await readdir(join(directory, "elsewhere"))).length, 4);
+  assert.ok(await readFile(join(data, "trust", "1.json"), "utf8"));
 });
 
 test("wrong arguments are answered with how it is used", async () => {
@@ -137,3 +157,64 @@ test("wrong arguments are answered with how it is used", async () => {
   assert.equal(code, 2);
   assert.match(text, /usage: server --data DIR --address HOST:PORT/);
 });
+
+test("listens beyond loopback, or tells agents to come in the clear, only when asked to", async (t) => {
+  const data = join(await temporaryDirectory(t), "server");
+  const refusal = async (...args: string[]) => {
+    const child = launch(["--data", data, ...args]);
+    t.after(() => child.kill("SIGKILL"));
+    return ended(child);
+  };
+
+  const open = await refusal("--address", "0.0.0.0:0");
+  const clear = await refusal("--address", "127.0.0.1:0", "--public-url", "http://192.0.2.1");
+
+  for (const { code, text } of [open, clear]) {
+    assert.equal(code, 2);
+    assert.match(text, /in the clear.*--insecure-http/);
+  }
+  // A proxy in front that terminates TLS.
+  const proxied = launch([
+    "--data",
+    data,
+    "--address",
+    "127.0.0.1:0",
+    "--public-url",
+    "https://e.org",
+  ]);
+  t.after(() => proxied.kill("SIGKILL"));
+  assert.ok(proxied.stdout);
+  const [line] = (await once(createInterface(proxied.stdout), "line")) as [string];
+  assert.equal((JSON.parse(line) as { url: string }).url, "https://e.org");
+});
+
+test("everything in its directory is its owner's alone, whatever the umask and what was there before", async (t) => {
+  const data = join(await temporaryDirectory(t), "server");
+  const before = process.umask(0);
+  t.after(() => process.umask(before));
+  const first = await start(t, data);
+  await (await clientOf(first, data)).call(createToken, { body: { name: "one", role: "viewer" } });
+  first.child.kill("SIGKILL");
+  await once(first.child, "close");
+  const loose = await openToOthers(data);
+  assert.deepEqual(loose, []);
+  for (const path of [data, join(data, "keys"), join(data, "logs")]) await chmod(path, 0o777);
+  for (const file of ["exclave.db", "exclave.db-wal", "exclave.db-shm", "admin-token"]) {
+    await chmod(join(data, file), 0o666);
+  }
+  await writeFile(join(data, "logs", "j-jaaaaaaaaaaaaaaaa-1.log"), "said", { mode: 0o666 });
+
+  await start(t, data);
+
+  assert.deepEqual(await openToOthers(data), []);
+});
+
+async function openToOthers(directory: string): Promise<string[]> {
+  const entries = await readdir(directory, { recursive: true });
+  const open = [];
+  for (const path of ["", ...entries]) {
+    const { mode } = await stat(join(directory, path));
+    if ((mode & 0o077) !== 0) open.push(`${path} ${(mode & 0o777).toString(8)}`);
+  }
+  return open;
+}

@@ -1,16 +1,25 @@
-// The server program: node main.ts --data DIR --address HOST:PORT [--public-url URL]
+// The server program: node main.ts --data DIR --address HOST:PORT [--public-url URL] [--insecure-http]
 
 import { parseArgs } from "node:util";
-import { asFailure, Failure } from "@exclave/core";
+import { asFailure, Failure, INSECURE_HTTP_VARIABLE, wantsInsecureHttp } from "@exclave/core";
 import { pino } from "pino";
 import { type RunningServer, startServer } from "./server.ts";
+import { connectSigner, startSignerProcess } from "./signer/open-signer.ts";
 
-const USAGE = "server --data DIR --address HOST:PORT [--public-url URL]";
+const USAGE = "server --data DIR --address HOST:PORT [--public-url URL] [--insecure-http]";
 
 const log = pino({ level: process.env["EXCLAVE_LOG_LEVEL"] ?? "info" }, pino.destination(2));
 
+/** A signer that runs elsewhere, with a key service behind it perhaps. */
+const socket = process.env["EXCLAVE_SIGNER_SOCKET"];
+
 try {
-  const server = await startServer({ ...readArguments(process.argv.slice(2)), log });
+  const server = await startServer({
+    ...readArguments(process.argv.slice(2)),
+    log,
+    openSigner: (keys) =>
+      socket === undefined ? startSignerProcess(keys, { log }) : connectSigner(socket, { log }),
+  });
   stopOnSignal(server);
   process.stdout.write(`${JSON.stringify({ ready: true, url: server.url })}\n`);
   log.info({ url: server.url }, "the server is listening");
@@ -18,11 +27,11 @@ try {
   const failure = asFailure(reason);
   if (failure.code === "bug") log.fatal({ reason }, "the server cannot start");
   process.stderr.write(`server: ${failure.message}\n`);
-  process.exitCode = failure.code === "invalid" ? 2 : 1;
+  process.exitCode = failure.code === "invalid" || failure.code === "forbidden" ? 2 : 1;
 }
 
 function readArguments(args: string[]) {
-  const { data, address, "public-url": publicUrl } = parse(args);
+  const { data, address, "public-url": publicUrl, "insecure-http": insecure } = parse(args);
   const match = /^(.+):(\d{1,5})$/.exec(address ?? "");
   if (data === undefined || !match) throw new Failure("invalid", `usage: ${USAGE}`);
   const [, host = "", port = ""] = match;
@@ -30,13 +39,19 @@ function readArguments(args: string[]) {
     throw new Failure("invalid", `${publicUrl} is not a URL`);
   }
   const reached = publicUrl?.replace(/\/+$/, "");
-  return { data, host, port: Number(port), ...(reached ? { publicUrl: reached } : {}) };
+  const insecureHttp = insecure || wantsInsecureHttp(process.env[INSECURE_HTTP_VARIABLE]);
+  const place = { data, host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(port) };
+  return { ...place, insecureHttp, ...(reached ? { publicUrl: reached } : {}) };
 }
 
 function parse(args: string[]) {
   try {
     const text = { type: "string" } as const;
-    return parseArgs({ args, options: { data: text, address: text, "public-url": text } }).values;
+    const insecure = { type: "boolean", default: false } as const;
+    return parseArgs({
+      args,
+      options: { data: text, address: text, "public-url": text, "insecure-http": insecure },
+    }).values;
   } catch (cause) {
     throw new Failure("invalid", `${(cause as Error).message}; usage: ${USAGE}`, { cause });
   }

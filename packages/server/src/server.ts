@@ -1,30 +1,43 @@
 // The control plane, put together: store, link, loops, REST and registry in one process on one port.
 
 import type { AddressInfo } from "node:net";
-import { dirname, join, resolve } from "node:path";
-import { Failure, Instant } from "@exclave/core";
-import type { Registry } from "@exclave/oci";
+import { resolve } from "node:path";
+import { createSystemTimers } from "@exclave/api";
+import { Failure, InstallId, Instant, refusePlainHttp, refusePlainListener } from "@exclave/core";
+import { createRegistryFiles, LISTEN_LIMITS, type ListenLimits, type Registry } from "@exclave/oci";
 import type { Logger } from "pino";
+import { createFailedLogins } from "./access/failed-logins.ts";
+import { flushRepeats } from "./access/note-refusal.ts";
+import { createRepeats } from "./access/repeats.ts";
+import { openCheckpoints } from "./audit/checkpoints.ts";
 import type { ServerContext } from "./context.ts";
 import { claimDataDirectory, type DataDirectory } from "./data-directory.ts";
 import { createDirtyLoop } from "./dirty-loop.ts";
 import { writeDurably } from "./durable-file.ts";
 import { newSecret } from "./identifiers.ts";
 import { lookAtInstall } from "./install/install-loop.ts";
-import { createJobLogs } from "./job-logs.ts";
+import { createFollowers, FOLLOWER_GRACE_MS, stopAbandoned } from "./job/followers.ts";
+import { createJobLogs } from "./job/job-logs.ts";
 import { loadKeys, readIfThere } from "./keys.ts";
 import { createLinkEndpoint } from "./link/link-endpoint.ts";
 import { createLiveEvents } from "./live-events.ts";
+import { createAppChecker } from "./release/app-checker.ts";
 import { createAppReader } from "./release/app-of-release.ts";
 import { lookAtReleases } from "./release/release-loop.ts";
+import { renewStatements } from "./release/renew-statements.ts";
 import { createRestServer } from "./rest/rest-server.ts";
 import { tokenRow } from "./rest/tokens.ts";
+import { startSignerProcess } from "./signer/open-signer.ts";
+import type { Signer } from "./signer/signer.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
+import { openTrust, type Trust } from "./trust/trust.ts";
 import { createVendorRegistry } from "./vendor-registry.ts";
 
 export const SERVER_VERSION = "0.1.0";
 const PING_MS = 10_000;
+const FLUSH_EVERY_MS = 15_000;
+const RENEW_EVERY_MS = 60 * 60_000;
 
 export interface ServerOptions {
   readonly data: string;
@@ -35,8 +48,16 @@ export interface ServerOptions {
   readonly log: Logger;
   readonly now?: () => number;
   readonly pingMs?: number;
+  /** Who signs with the keys in that directory; a process of its own unless given. */
+  readonly openSigner?: (keys: string) => Signer | Promise<Signer>;
   /** More of a job's log than this is not kept. */
   readonly logBytesMax?: number;
+  /** Plain HTTP beyond loopback was asked for in so many words. */
+  readonly insecureHttp?: boolean;
+  /** What a peer may take; those of every listener unless said. */
+  readonly limits?: Partial<ListenLimits>;
+  /** How long a log request or a debug command goes on without a reader. */
+  readonly followerGraceMs?: number;
 }
 
 export interface RunningServer {
@@ -46,6 +67,9 @@ export interface RunningServer {
 }
 
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
+  const { insecureHttp = false, publicUrl } = options;
+  refusePlainListener(options.host, insecureHttp);
+  if (publicUrl !== undefined) refusePlainHttp(publicUrl, insecureHttp);
   const directory = await claimDataDirectory(resolve(options.data));
   try {
     return await startOn(directory, options);
@@ -60,17 +84,34 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   const now = () => Instant.parse((options.now ?? Date.now)());
   const keys = await loadKeys(directory.keys);
   const store = openSqliteStore(directory.database);
+  const openSigner = options.openSigner ?? ((place) => startSignerProcess(place, { log }));
+  const signer = await openSigner(directory.keys);
+  // Before anything is appended: this is what was there.
+  const checkpoints = await openCheckpoints({ store, trust: () => context.trust, now });
   await ensureAdminToken(store, directory.adminToken, now);
 
+  const timers = createSystemTimers();
   let url = options.publicUrl;
+  let trust: Trust | undefined;
+  const apps = createAppChecker();
   const readApp = createAppReader();
-  const releases = createDirtyLoop({ look: () => lookAtReleases(context, readApp), now, log });
-  const installs = createDirtyLoop({
-    look: async (name) => {
-      const until = await lookAtInstall(context, name);
-      if (until !== undefined) installs.markAt(name, until);
+  const releases = createDirtyLoop({
+    look: async () => {
+      await lookAtReleases(context, readApp);
+      const until = await renewStatements(context, readApp);
+      if (until !== undefined) releases.markAt("releases", until);
     },
     now,
+    timers,
+    log,
+  });
+  const installs = createDirtyLoop({
+    look: async (id) => {
+      const until = await lookAtInstall(context, InstallId.parse(id));
+      if (until !== undefined) installs.markAt(id, until);
+    },
+    now,
+    timers,
     log,
   });
   const link = createLinkEndpoint(() => context, {
@@ -83,19 +124,31 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   const context: ServerContext = {
     store,
     keys,
+    get trust() {
+      if (trust) return trust;
+      throw new Failure("unavailable", "the server is starting");
+    },
+    vendorContent: createRegistryFiles(directory.registry),
+    checkpoints,
     logs: createJobLogs(directory.logs, options),
     live: createLiveEvents({ now }),
+    followers: createFollowers({
+      graceMs: options.followerGraceMs ?? FOLLOWER_GRACE_MS,
+      onAbandoned: (id) => stopAbandoned(context, id),
+    }),
+    repeats: createRepeats({ now }),
+    failedLogins: createFailedLogins(now),
     uploads: directory.uploads,
+    apps,
     readApp,
     publicUrl: () => url ?? "",
-    installsDirectory: join(dirname(resolve(options.data)), "installs"),
     now,
     startedAt: now(),
     version: SERVER_VERSION,
     log,
     presence: link,
     wake: {
-      install: (name) => installs.mark(name),
+      install: (id) => installs.mark(id),
       allInstalls: () => void markAll(),
       releases: () => releases.mark("releases"),
       outbox: (audience) => link.look(audience),
@@ -110,35 +163,70 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   };
   const rest = createRestServer(() => context, {
     registry: { handle: (request, response) => vendorRegistry().handle(request, response) },
+    limits: { ...LISTEN_LIMITS, ...options.limits },
   });
   rest.server.on("upgrade", (request, socket, head) => link.handleUpgrade(request, socket, head));
 
   try {
     await listen(rest.app, options);
+    const { port } = rest.server.address() as AddressInfo;
+    url ??= `http://${options.host}:${port}`;
+    // After listening: the trust document names the origin that agents pull from.
+    const origin = () => new URL(context.publicUrl()).origin;
+    trust = await openTrust({ store, signer, directory: directory.trust, origin, now, log });
+    trust.onPublished(() => {
+      link.trustChanged();
+      releases.mark("releases");
+    });
+    await trust.keepCurrent();
   } catch (reason) {
     await link.close();
+    await apps.close();
+    await rest.app.close();
+    await signer.close();
     await store.close();
     throw reason;
   }
-  const { port } = rest.server.address() as AddressInfo;
-  url ??= `http://${options.host}:${port}`;
+  const flushing = setInterval(() => void flush(), FLUSH_EVERY_MS);
+  const renewing = setInterval(() => void renew(), RENEW_EVERY_MS);
   releases.mark("releases");
   await markAll();
   return { url, context, close };
 
   async function markAll(): Promise<void> {
     try {
-      for (const { name } of await store.read.installs.all()) installs.mark(name);
+      for (const { id } of await store.read.installs.all()) installs.mark(id);
     } catch (reason) {
       log.error({ reason }, "the installs could not be looked at");
     }
   }
 
+  async function flush(options: { readonly all?: boolean } = {}): Promise<void> {
+    try {
+      await flushRepeats(context, options);
+    } catch (reason) {
+      log.error({ reason }, "what was refused several times could not be put on record");
+    }
+  }
+
+  async function renew(): Promise<void> {
+    try {
+      await trust?.keepCurrent();
+    } catch (reason) {
+      log.error({ reason }, "the trust document could not be renewed");
+    }
+  }
+
   async function close(): Promise<void> {
+    clearInterval(renewing);
+    context.followers.stop();
+    clearInterval(flushing);
     await link.close();
     await Promise.all([installs.stop(), releases.stop()]);
     await rest.app.close();
     await registry?.close();
+    await flush({ all: true });
+    await signer.close();
     await store.close();
     directory.release();
   }

@@ -2,7 +2,7 @@
 
 import { createRegistry, type Registry } from "@exclave/oci";
 import type { ServerContext } from "./context.ts";
-import { REGISTRY_ISSUER, REGISTRY_SERVICE } from "./grants.ts";
+import { REGISTRY_ISSUER, REGISTRY_SERVICE } from "./job/grants.ts";
 
 export function createVendorRegistry(directory: string, context: ServerContext): Registry {
   const { keys, log, now, publicUrl } = context;

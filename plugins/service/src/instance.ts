@@ -1,6 +1,6 @@
 // One instance of a service: a version of its files with one configuration, in a directory that its
-// supervisor and the jobs share. Jobs write the spec and send signals; the supervisor writes the
-// status.
+// supervisor and the jobs share. Each file has one writer: jobs write the spec and which supervisor they
+// started, and send signals; the supervisor writes the status.
 
 import { spawn } from "node:child_process";
 import { closeSync, existsSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -45,6 +45,7 @@ export function instanceFiles(directory: string) {
   return {
     spec: join(directory, "spec.json"),
     status: join(directory, "status.json"),
+    started: join(directory, "started.json"),
     log: join(directory, "service.log"),
     olderLog: join(directory, "service.log.1"),
     supervisorLog: join(directory, "supervisor.log"),
@@ -55,7 +56,20 @@ export function readSpec(directory: string): ServiceSpec | undefined {
   return readJson(instanceFiles(directory).spec) as ServiceSpec | undefined;
 }
 
+/** What the supervisor said last; of one that was just started and said nothing yet, that it is there. */
 export function readStatus(directory: string): ServiceStatus | undefined {
+  const said = readSaidStatus(directory);
+  const started = readJson(instanceFiles(directory).started) as ProcessIdentity | undefined;
+  const isSaidByIt =
+    said?.supervisor.pid === started?.pid && said?.supervisor.startTime === started?.startTime;
+  if (isSaidByIt || !isAlive(started)) return said;
+  // A program of an earlier life that still runs is this one's to end, or whoever stops it.
+  const program = isAlive(said?.program) ? { program: said.program } : {};
+  return { state: "backing-off", supervisor: started, restarts: 0, ...program };
+}
+
+/** The status as it was written, whoever's supervisor wrote it. */
+export function readSaidStatus(directory: string): ServiceStatus | undefined {
   return readJson(instanceFiles(directory).status) as ServiceStatus | undefined;
 }
 
@@ -95,9 +109,10 @@ export function startInstance(directory: string, { node, script }: SupervisorPro
       env: {},
     });
     child.unref();
-    // On record before it says so itself, so that it can be stopped from its first moment on.
+    // On record before it says so itself, so that it can be stopped from its first moment on; in a file
+    // of our own, so that this never takes back what the supervisor has said by now.
     const supervisor = child.pid === undefined ? undefined : identify(child.pid);
-    if (supervisor) writeStatus(directory, { state: "backing-off", supervisor, restarts: 0 });
+    if (supervisor) writeJson(instanceFiles(directory).started, supervisor);
   } finally {
     closeSync(log);
   }

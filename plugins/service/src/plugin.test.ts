@@ -116,10 +116,10 @@ test("a version that does not come up is taken back, with its last words", async
 test("a first version that never gets well leaves nothing running", async (t) => {
   const context = await service(t, SERVER, {
     command: ["node", "server.mjs"],
-    health: { path: "/broken", timeoutSeconds: 1 },
+    health: { path: "/broken", timeoutSeconds: 6 },
   });
 
-  await assert.rejects(context.run("apply"), /not healthy after 1 s: \/broken answers 500/);
+  await assert.rejects(context.run("apply"), /not healthy after 6 s: \/broken answers 500/);
 
   const [instance = ""] = await readdir(join(context.stateDirectory, "instances"));
   const status = readStatus(join(context.stateDirectory, "instances", instance));

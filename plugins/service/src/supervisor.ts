@@ -3,13 +3,21 @@
 // nothing but its directory: `node supervisor.mjs <instance directory>`.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, copyFileSync, mkdirSync, openSync, statSync, truncateSync } from "node:fs";
+import {
+  closeSync,
+  copyFileSync,
+  mkdirSync,
+  openSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   instanceFiles,
+  readSaidStatus,
   readSpec,
-  readStatus,
   type ServiceSpec,
   type ServiceStatus,
   writeJson,
@@ -30,14 +38,24 @@ const LOG_CHECK_MS = 5_000;
 
 const directory = process.argv[2];
 if (!directory) throw new Error("usage: supervisor <instance directory>");
+keepFromFirstVictims();
 await supervise(directory);
+
+/** The job that starts a service is the first to go when memory runs out; the service is no job. */
+function keepFromFirstVictims(): void {
+  try {
+    writeFileSync("/proc/self/oom_score_adj", "0");
+  } catch {
+    // Not Linux, or somebody with more rights wants it otherwise.
+  }
+}
 
 async function supervise(directory: string): Promise<void> {
   const spec = readSpec(directory);
   const self = identify(process.pid);
   if (!spec || !self) throw new Error(`${directory} holds no service`);
 
-  const earlier = readStatus(directory);
+  const earlier = readSaidStatus(directory);
   if (earlier?.supervisor.pid !== self.pid && isAlive(earlier?.supervisor)) return;
   // A supervisor that was killed left its program behind, and that one holds the port.
   await endProgram(earlier?.program, spec.graceMs);

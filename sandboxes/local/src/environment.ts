@@ -11,6 +11,7 @@ const PASSED_ON = [
   "NODE_EXTRA_CA_CERTS",
   "SSL_CERT_FILE",
   "SSL_CERT_DIR",
+  "EXCLAVE_INSECURE_HTTP",
 ];
 
 export function programEnvironment(

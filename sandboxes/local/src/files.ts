@@ -1,7 +1,8 @@
 // Small things done to files the same way everywhere: whole or not at all, and private.
 
 import { randomBytes } from "node:crypto";
-import { rename, stat, writeFile } from "node:fs/promises";
+import { chmod, lstat, readdir, rename, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 
 export async function writeWhole(path: string, content: string): Promise<void> {
   const draft = `${path}.${randomBytes(4).toString("hex")}.draft`;
@@ -14,4 +15,12 @@ export function isThere(path: string): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+/** Unpacked images are read-only, and what may not be written to cannot be emptied. */
+export async function makeWritable(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => undefined);
+  if (!found?.isDirectory()) return;
+  await chmod(path, 0o700);
+  for (const name of await readdir(path)) await makeWritable(join(path, name));
 }

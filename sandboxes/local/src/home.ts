@@ -3,25 +3,7 @@
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Failure, z } from "@exclave/plugin-sdk";
-
-/** What the sandbox offers to whoever runs in it. No secrets: it is reported as an output. */
-export const Contract = z.object({
-  version: z.literal(1),
-  kind: z.literal("local"),
-  install: z.string(),
-  registry: z.object({
-    type: z.literal("embedded"),
-    url: z.url(),
-    /** The two names a token for this registry carries: who made it, and for whom. */
-    issuer: z.string(),
-    service: z.string(),
-  }),
-  runtime: z.object({ type: z.literal("process"), directory: z.string() }),
-  state: z.object({ directory: z.string() }),
-  run: z.object({ directory: z.string() }),
-});
-export type Contract = z.infer<typeof Contract>;
+import { Failure, parseSandboxContract, type SandboxContract } from "@exclave/plugin-sdk";
 
 export interface Home {
   readonly directory: string;
@@ -65,16 +47,13 @@ export function installHome(directory: string): Home {
 }
 
 /** Undefined when no install was ever set up there. */
-export async function readContract(home: Home): Promise<Contract | undefined> {
+export async function readContract(home: Home): Promise<SandboxContract | undefined> {
   const text = await readFile(home.contract, "utf8").catch((reason: NodeJS.ErrnoException) => {
     if (reason.code === "ENOENT") return undefined;
     throw reason;
   });
   if (text === undefined) return undefined;
-  try {
-    return Contract.parse(JSON.parse(text));
-  } catch (cause) {
-    const message = `${home.contract} is not the contract of a local sandbox`;
-    throw new Failure("conflict", message, { cause });
-  }
+  const contract = parseSandboxContract(text);
+  if (contract?.kind === "local") return contract;
+  throw new Failure("conflict", `${home.contract} is not the contract of a local sandbox`);
 }

@@ -1,2 +1,2 @@
-export { Contract, type Home, installHome } from "./home.ts";
+export { type Home, installHome } from "./home.ts";
 export { createLocalSandbox, plugin } from "./plugin.ts";

@@ -2,6 +2,7 @@
 //   node init.mjs --home DIR          looks after it until SIGTERM; SIGHUP restarts agent and registry
 //   node init.mjs --stop --home DIR   stops everything that runs in it, and returns when it is gone
 
+import { writeFileSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import { parseArgs } from "node:util";
 import { programEnvironment } from "./environment.ts";
@@ -27,6 +28,7 @@ if (values.home === undefined || !isAbsolute(values.home)) {
 
 async function run(directory: string): Promise<void> {
   const home = installHome(directory);
+  keepFromFirstVictims();
   const asked = Promise.withResolvers<NodeJS.Signals>();
   // Before anything runs: a stop that comes early must not leave what was just started.
   for (const signal of ["SIGTERM", "SIGINT"] as const)
@@ -45,6 +47,15 @@ async function run(directory: string): Promise<void> {
   log(`stopping on ${await asked.promise}`);
   await supervision.stop();
   log("nothing is running any more");
+}
+
+/** The setup job that starts it is the first to go when memory runs out; the install is no job. */
+function keepFromFirstVictims(): void {
+  try {
+    writeFileSync("/proc/self/oom_score_adj", "0");
+  } catch {
+    // Not Linux, or somebody with more rights wants it otherwise.
+  }
 }
 
 function log(message: string): void {

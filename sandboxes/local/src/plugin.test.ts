@@ -4,9 +4,10 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { Failure, identifyProcess } from "@exclave/plugin-sdk";
-import type { Home } from "./home.ts";
+import { isThere } from "./files.ts";
+import { type Home, installHome } from "./home.ts";
 import { runningProcess } from "./process-record.ts";
-import { childRecord, supervisorRecord } from "./stop-install.ts";
+import { childRecord, stopInstall, supervisorRecord } from "./stop-install.ts";
 import { eventually, STAND_INS, sandboxUnderTest } from "./testing/stand-ins.ts";
 
 describe("setting up a local install", () => {
@@ -18,7 +19,7 @@ describe("setting up a local install", () => {
     assert.equal((await stat(home.directory)).mode & 0o777, 0o700);
     const contract = JSON.parse(await readFile(home.contract, "utf8"));
     assert.deepEqual(outputs, { contract });
-    assert.equal(contract.install, "acme");
+    assert.deepEqual(contract.install, { id: "iacmeaaaaaaaaaaaa", name: "acme" });
     assert.deepEqual(contract.runtime, { type: "process", directory: home.runtime });
     const identity = JSON.parse(await readFile(home.agentIdentity, "utf8"));
     assert.deepEqual(identity, { joinedWith: "exclave-join-v1.once" });
@@ -72,6 +73,40 @@ describe("setting up a local install", () => {
     assert.deepEqual(await running(home), before);
     assert.match(await readFile(home.agentIdentity, "utf8"), /once/);
     assert.ok(!(await readdir(home.directory)).includes("join"));
+  });
+
+  test("done again on request makes the agent join anew and keeps everything else", async (t) => {
+    const { home, run } = await sandboxUnderTest(t);
+    await run("apply");
+    const before = await running(home);
+    const contract = await readFile(home.contract, "utf8");
+    await writeFile(join(home.state, "data"), "kept");
+
+    await run("apply", { parameters: { joinString: "exclave-join-v1.anew", rejoin: true } });
+
+    const after = await running(home);
+    assert.equal(after.supervisor, before.supervisor);
+    assert.notEqual(after.agent, before.agent);
+    assert.match(await readFile(home.agentIdentity, "utf8"), /anew/);
+    assert.equal(await readFile(home.contract, "utf8"), contract);
+    assert.equal(await readFile(join(home.state, "data"), "utf8"), "kept");
+  });
+
+  test("done again replaces a key of the registry that is gone or damaged, with its other half", async (t) => {
+    const { home, run } = await sandboxUnderTest(t);
+    await run("apply");
+
+    for (const damage of [
+      () => rm(home.tokenKey),
+      () => writeFile(home.tokenKey, "no key"),
+      () => rm(home.tokenPublicKey),
+    ]) {
+      await damage();
+      await run("apply");
+      const key = createPrivateKey(await readFile(home.tokenKey, "utf8"));
+      const derived = createPublicKey(key).export({ type: "spki", format: "pem" });
+      assert.equal(await readFile(home.tokenPublicKey, "utf8"), derived);
+    }
   });
 
   test("done again with a new program restarts it and nothing above it", async (t) => {
@@ -143,8 +178,45 @@ describe("setting up a local install", () => {
     const { home, run } = await sandboxUnderTest(t);
     await run("apply");
 
-    const config = { directory: home.directory, install: "globex" };
-    await assert.rejects(run("apply", { config }), failure("conflict", /home of install acme/));
+    const later = { install: "acme", installId: "iacmebbbbbbbbbbbb" };
+    await assert.rejects(run("apply", later), failure("conflict", /home of install acme \(iacmea/));
+    assert.ok(await isThere(home.contract), "and leaves it as it was");
+  });
+
+  test("gives an install without a directory a home by its name, beside what has the name already", async (t) => {
+    const { home, run } = await sandboxUnderTest(t);
+    const config = { installs: join(home.directory, "..") };
+    await run("apply", { config });
+    const later = { install: "acme", installId: "iacmebbbbbbbbbbbb", config };
+    const laterHome = installHome(`${home.directory}-${later.installId}`);
+    t.after(() => stopInstall({ home: laterHome, log: () => undefined, graceMs: 500 }));
+    const before = await running(home);
+
+    await run("apply", later);
+    await run("apply", later);
+
+    assert.ok(await isThere(home.contract), "the first one is found by its name");
+    assert.deepEqual(await running(home), before, "and goes on as it was");
+    const contract = JSON.parse(await readFile(laterHome.contract, "utf8"));
+    assert.deepEqual(contract.install, { id: later.installId, name: "acme" });
+    assert.equal((await run("status", later)).status?.health, "healthy");
+
+    await run("destroy", later);
+    assert.ok(!(await isThere(laterHome.directory)));
+    assert.ok(await isThere(home.contract));
+  });
+
+  test("says what it seeded and that debug commands are allowed, which the customer may change", async (t) => {
+    const { home, run } = await sandboxUnderTest(t);
+    await run("apply");
+    const contract = JSON.parse(await readFile(home.contract, "utf8"));
+    assert.deepEqual(contract.debug, { exec: true });
+    assert.equal(contract.runner.digest, `sha256:${"a".repeat(64)}`);
+
+    await writeFile(home.contract, JSON.stringify({ ...contract, debug: { exec: false } }));
+    await run("apply");
+
+    assert.deepEqual(JSON.parse(await readFile(home.contract, "utf8")).debug, { exec: false });
   });
 
   test("names the program that the image lacks", async (t) => {
@@ -156,6 +228,18 @@ describe("setting up a local install", () => {
 });
 
 describe("taking a local install down", () => {
+  test("leaves the home of another install alone: nothing of this one is there", async (t) => {
+    const { run } = await sandboxUnderTest(t);
+    await run("apply");
+
+    const { logs } = await run("destroy", { installId: "iacmebbbbbbbbbbbb" });
+
+    assert.match(logs.join("\n"), /nothing of it is there: .* is the home of install acme/);
+    assert.equal((await run("status")).status?.health, "healthy");
+    const other = await run("status", { installId: "iacmebbbbbbbbbbbb" });
+    assert.equal(other.status?.health, "missing");
+  });
+
   test("stops what runs, removes the directory and says so; a second time is fine", async (t) => {
     const { home, run } = await sandboxUnderTest(t);
     await run("apply");
@@ -193,7 +277,11 @@ describe("a local install whose supervisor is gone", () => {
 
     await run("apply");
 
-    assert.equal((await run("status")).status?.health, "healthy");
+    // The new supervisor ends what the killed one left and starts its own.
+    await eventually("everything is up", async () => {
+      const { status } = await run("status");
+      return status?.health === "healthy" || undefined;
+    });
   });
 });
 

@@ -3,38 +3,50 @@
 // directory that only its owner can read.
 
 import { spawn } from "node:child_process";
-import { generateKeyPairSync } from "node:crypto";
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+} from "node:crypto";
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, readFile, rm } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
-  choosePort,
   definePlugin,
   Failure,
   type OperationContext,
   type Plugin,
+  SandboxContract,
   z,
 } from "@exclave/plugin-sdk";
+import { newContract, writeContract } from "./contract.ts";
 import { programEnvironment } from "./environment.ts";
-import { isThere, writeWhole } from "./files.ts";
-import { type Contract, type Home, installHome, readContract } from "./home.ts";
+import { isThere, makeWritable, writeWhole } from "./files.ts";
+import { findHome, isFree } from "./find-home.ts";
+import { type Home, readContract } from "./home.ts";
 import { runningProcess, signal } from "./process-record.ts";
 import { installPrograms, type ProgramSource } from "./programs.ts";
 import { stopInstall, supervisorRecord } from "./stop-install.ts";
 
+const path = () => z.string().refine(isAbsolute, "must be an absolute path");
 const Config = z.object({
-  directory: z
-    .string()
-    .refine(isAbsolute, "must be an absolute path")
+  directory: path()
+    .optional()
     .describe("The install's home on this machine; made if it is not there."),
-  install: z.string().optional().describe("The install's name."),
-  serverUrl: z.url().optional().describe("Where the server is, for people to read."),
+  installs: path()
+    .optional()
+    .describe("Where installs that name no directory get a home, by their name."),
 });
 type Context = OperationContext<z.infer<typeof Config>>;
 
-const Parameters = z.object({ joinString: z.string().optional() });
+const Parameters = z.object({
+  joinString: z.string().optional(),
+  /** Setup once more: the agent joins anew, whatever identity it has. */
+  rejoin: z.boolean().default(false),
+});
 const Seeded = z.object({ digest: z.string() });
 
 export interface LocalSandboxOptions {
@@ -56,39 +68,45 @@ export function createLocalSandbox(options: LocalSandboxOptions): Plugin {
     artifactFor: { destroy: "ignored", status: "ignored" },
 
     async apply(context) {
-      const home = installHome(context.config.directory);
+      const home = await homeOf(context);
       const contract = await claimDirectory(context, home);
       const changed = await installPrograms(home, options.programs);
       if (changed.length > 0) context.log(`programs brought up to date: ${changed.join(", ")}`);
-      await makeKeys(home);
+      const hasNewKeys = await makeKeys(home);
       await seedRegistry(context, home);
-      await leaveJoinString(context, home);
-      await startSupervisor(context, home, options, changed.length > 0);
+      const isJoining = await leaveJoinString(context, home);
+      const needsRestart = changed.length > 0 || hasNewKeys || isJoining;
+      await startSupervisor(context, home, options, needsRestart);
       await waitUntilReady(context, home, contract, options.readyWithinMs ?? 60_000);
       context.output("contract", contract);
     },
 
     async destroy(context) {
-      const home = installHome(context.config.directory);
+      const home = await homeOf(context);
       if (!(await isThere(home.directory))) {
         return context.log(`nothing is there: ${home.directory} does not exist`);
       }
       // Only what was made here is removed: a mistyped directory must not cost anybody their data.
       const contract = await readContract(home);
-      if (!contract && !(await isEmpty(home.directory))) {
+      if (contract && contract.install.id !== context.installId) {
+        return context.log(`nothing of it is there: ${anothersHome(home, contract).message}`);
+      }
+      if (!contract && !(await isFree(home.directory))) {
         const message = `${home.directory} is not the home of an install and is left alone`;
         throw new Failure("conflict", message);
       }
       await stopInstall({ home, log: (message) => context.log(message) });
+      await makeWritable(home.runtime);
       await rm(home.directory, { recursive: true, force: true, maxRetries: 3 });
       context.log(`removed ${home.directory} with its registry, its state and its agent`);
       context.resource("destroyed", "directory", home.directory);
     },
 
     async status(context) {
-      const home = installHome(context.config.directory);
+      const home = await homeOf(context);
       const contract = await readContract(home);
-      if (!contract) return { health: "missing", because: `${home.directory} is not set up` };
+      if (contract?.install.id !== context.installId)
+        return { health: "missing", because: `${home.directory} is not set up` };
       const problem = await findProblem(home, contract);
       return problem === undefined
         ? { health: "healthy", because: "supervisor, registry and agent are up" }
@@ -103,21 +121,19 @@ export const plugin = createLocalSandbox({
 });
 
 /** Makes the directory this install's, before anything else is put there. */
-async function claimDirectory(context: Context, home: Home): Promise<Contract> {
-  const name = context.config.install ?? context.install;
+async function claimDirectory(context: Context, home: Home): Promise<SandboxContract> {
+  const install = installOf(context);
   const found = await readContract(home);
-  if (found && found.install !== name) {
-    const message = `${home.directory} is the home of install ${found.install}`;
-    throw new Failure("conflict", message);
-  }
-  if (!found && (await isThere(home.directory)) && !(await isEmpty(home.directory))) {
+  if (found && found.install.id !== install.id) throw anothersHome(home, found);
+  if (!found && !(await isFree(home.directory))) {
     throw new Failure("conflict", `${home.directory} holds something else already`);
   }
   await mkdir(home.directory, { recursive: true, mode: 0o700 });
-  const contract = found ?? (await newContract(name, home));
-  if (!found) {
-    await writeWhole(home.contract, JSON.stringify(contract, undefined, 2));
-    context.resource("created", "directory", home.directory);
+  const claimed = found ?? (await newContract(install, home));
+  const contract = context.artifact ? { ...claimed, runner: runnerOf(context.artifact) } : claimed;
+  if (!found) context.resource("created", "directory", home.directory);
+  if (!found || found.runner?.digest !== contract.runner?.digest) {
+    await writeContract(home, contract);
   }
   const places = [home.registryContent, home.runtime, home.state, home.run, home.logs];
   for (const place of [...places, home.processes, join(home.agentIdentity, "..")]) {
@@ -126,33 +142,43 @@ async function claimDirectory(context: Context, home: Home): Promise<Contract> {
   return contract;
 }
 
-async function newContract(install: string, home: Home): Promise<Contract> {
-  return {
-    version: 1,
-    kind: "local",
-    install,
-    registry: {
-      type: "embedded",
-      // Chosen once: artifacts are named by it for as long as the install lives.
-      url: `http://127.0.0.1:${await choosePort()}`,
-      issuer: `exclave-install-${install}`,
-      service: `exclave-registry-${install}`,
-    },
-    runtime: { type: "process", directory: home.runtime },
-    state: { directory: home.state },
-    run: { directory: home.run },
-  };
+function installOf({ installId: id, install: name }: Context): SandboxContract["install"] {
+  return SandboxContract.shape.install.parse({ id, name });
+}
+
+function runnerOf({ repository, digest }: NonNullable<Context["artifact"]>) {
+  return SandboxContract.shape.runner.parse({ repository, digest });
+}
+
+function homeOf(context: Context): Promise<Home> {
+  return findHome({ ...context.config, install: installOf(context) });
+}
+
+function anothersHome({ directory }: Home, { install: other }: SandboxContract): Failure {
+  const message = `${directory} is the home of install ${other.name} (${other.id}), which is another`;
+  return new Failure("conflict", message);
 }
 
 /** The agent signs tokens for the install's registry with one half; the registry knows the other. */
-async function makeKeys(home: Home): Promise<void> {
-  if (await isThere(home.tokenPublicKey)) return;
-  const { privateKey, publicKey } = generateKeyPairSync("ed25519");
+async function makeKeys(home: Home): Promise<boolean> {
+  const kept = await readFile(home.tokenKey, "utf8").catch(() => undefined);
+  const privateKey = readKey(kept ?? "") ?? generateKeyPairSync("ed25519").privateKey;
+  const wanted = createPublicKey(privateKey).export({ type: "spki", format: "pem" }).toString();
+  const there = await readFile(home.tokenPublicKey, "utf8").catch(() => undefined);
+  if (there === wanted) return false;
+  await mkdir(join(home.tokenKey, ".."), { recursive: true, mode: 0o700 });
   await writeWhole(home.tokenKey, privateKey.export({ type: "pkcs8", format: "pem" }).toString());
-  await writeWhole(
-    home.tokenPublicKey,
-    publicKey.export({ type: "spki", format: "pem" }).toString(),
-  );
+  await writeWhole(home.tokenPublicKey, wanted);
+  return true;
+}
+
+/** Undefined for what is no key any more: a damaged one is replaced as a lost one is. */
+function readKey(pem: string): KeyObject | undefined {
+  try {
+    return createPrivateKey(pem);
+  } catch {
+    return undefined;
+  }
 }
 
 /** The first sync is run by the runner, so the runner has to be there before it. */
@@ -161,11 +187,14 @@ async function seedRegistry(context: Context, home: Home): Promise<void> {
   if (layout === undefined || artifact === undefined) {
     throw new Failure("invalid", "setup needs the runner image as its artifact");
   }
+  const { rejoin } = Parameters.parse(context.parameters);
   const before = await readFile(home.seeded, "utf8").catch(() => undefined);
-  if (before && Seeded.safeParse(JSON.parse(before)).data?.digest === artifact.digest) return;
+  const { repository, digest } = artifact;
+  const isSeeded = before && Seeded.safeParse(JSON.parse(before)).data?.digest === digest;
+  // Set up once more, it is not taken on trust that the registry still has it.
+  if (isSeeded && !rejoin) return;
   context.log(`putting ${artifact.repository} into the install's registry`);
   const program = [join(home.programs, "registry.mjs"), "--directory", home.registryContent];
-  const { repository, digest } = artifact;
   const seed = ["--import-layout", layout, "--repository", repository, "--digest", digest];
   await context.run(home.node, [...program, ...seed, "--tag", "seed"]);
   await writeWhole(
@@ -174,25 +203,27 @@ async function seedRegistry(context: Context, home: Home): Promise<void> {
   );
 }
 
-async function leaveJoinString({ parameters }: Context, home: Home): Promise<void> {
-  if (await isThere(home.agentIdentity)) return;
-  const { joinString } = Parameters.parse(parameters);
+/** Whether the agent is to join: it never did, or setup runs once more to make it anew. */
+async function leaveJoinString({ parameters }: Context, home: Home): Promise<boolean> {
+  const { joinString, rejoin } = Parameters.parse(parameters);
+  if (!rejoin && (await isThere(home.agentIdentity))) return false;
   if (joinString === undefined) {
     throw new Failure("invalid", "setup needs a join string for the install's agent");
   }
   await writeWhole(home.joinFile, joinString);
+  return true;
 }
 
 async function startSupervisor(
   context: Context,
   home: Home,
   { environment }: LocalSandboxOptions,
-  hasNewPrograms: boolean,
+  needsRestart: boolean,
 ): Promise<void> {
   const running = await runningProcess(supervisorRecord(home));
   if (running) {
-    if (!hasNewPrograms) return;
-    context.log("restarting agent and registry with the new programs");
+    if (!needsRestart) return;
+    context.log("restarting agent and registry with what is new");
     signal(running.pid, "SIGHUP");
     return;
   }
@@ -218,7 +249,7 @@ async function startSupervisor(
 async function waitUntilReady(
   context: Context,
   home: Home,
-  contract: Contract,
+  contract: SandboxContract,
   withinMs: number,
 ): Promise<void> {
   const until = performance.now() + withinMs;
@@ -238,10 +269,11 @@ async function waitUntilReady(
 }
 
 /** What keeps the sandbox from being whole, in words; undefined when nothing does. */
-async function findProblem(home: Home, { registry }: Contract): Promise<string | undefined> {
+async function findProblem(home: Home, { registry }: SandboxContract): Promise<string | undefined> {
   if (!(await runningProcess(supervisorRecord(home)))) return "the supervisor is not running";
   if (!(await answers(registry.url))) return `the registry does not answer at ${registry.url}`;
-  if (!(await isThere(home.agentIdentity))) return "the agent has not joined yet";
+  const isJoining = await isThere(home.joinFile);
+  if (isJoining || !(await isThere(home.agentIdentity))) return "the agent has not joined yet";
   return undefined;
 }
 
@@ -266,8 +298,4 @@ async function lastLines(home: Home): Promise<string[]> {
     }),
   );
   return last.flat();
-}
-
-async function isEmpty(directory: string): Promise<boolean> {
-  return (await readdir(directory)).length === 0;
 }

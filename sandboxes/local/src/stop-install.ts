@@ -1,6 +1,7 @@
 // Stops everything that runs in an install's home, and leaves nothing running: the supervisor, which
 // does it itself when it is alive, or each part from here when it is not.
 
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isRunning } from "@exclave/plugin-sdk";
 import type { Home } from "./home.ts";
@@ -30,6 +31,8 @@ export async function stopInstall(options: StopInstallOptions): Promise<void> {
       await ended(supervisor, Number.POSITIVE_INFINITY);
     }
   }
+  // Whoever watches over supervisors starts none again that took its record away.
+  await rm(supervisorRecord(home), { force: true });
   // After a supervisor that ended as it should this finds nothing.
   await stopRecorded(home, "agent", graceMs);
   await stopJobs(home.runtime, graceMs, log);

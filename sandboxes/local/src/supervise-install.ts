@@ -54,7 +54,7 @@ export async function superviseInstall(
   const registry = keep("registry", [...place, ...trust]);
   const agent = keep("agent", ["install", "--home", home.directory]);
   await startRunEntries({ directory: home.run, logs: home.logs, environment, log });
-  log(`looking after install ${contract.install}`);
+  log(`looking after install ${contract.install.name} (${contract.install.id})`);
 
   return {
     restart: async () => {

@@ -21,9 +21,10 @@ import {
   pumpEvents,
   pumpLogs,
 } from "./agent-link.ts";
+import { handleForeignExited, resumeAfterLoss } from "./agent-loss.ts";
 import { handleStatusSeen, startDueStatuses } from "./agent-schedule.ts";
 import type { AgentEffect, AgentInput, AgentRules, AgentState } from "./agent-state.ts";
-import { act, journal, record, setJob, type Turn } from "./turn.ts";
+import { act, record, setJob, type Turn } from "./turn.ts";
 
 export interface AgentStep {
   readonly state: AgentState;
@@ -44,7 +45,13 @@ export function advanceAgent(state: AgentState, input: AgentInput, rules: AgentR
 function handle(turn: Turn, input: AgentInput): void {
   switch (input.kind) {
     case "restored":
-      return handleRestored(turn, input.found, input.fresh);
+      handleRestored(turn, input.found, input.fresh);
+      for (const because of input.alarms ?? []) {
+        record(turn, { type: "alarm", at: turn.now, code: "damaged", because });
+      }
+      return;
+    case "foreign_exited":
+      return handleForeignExited(turn, input.name, input.because);
     case "disconnected":
       return handleDisconnected(turn);
     case "frame":
@@ -81,11 +88,7 @@ function handle(turn: Turn, input: AgentInput): void {
 /** The one way to start, after a crash as after a stop: look at what is there. */
 function handleRestored(turn: Turn, found: readonly JobName[], fresh: boolean): void {
   if (fresh) {
-    // Nothing is presumed about jobs that a lost journal once knew: they are reported and left alone.
-    turn.state = { ...turn.state, foreign: new Set(found) };
-    journal(turn, { kind: "foreign", names: found });
-    const jobs = found.map((name) => ({ ...splitName(name), state: "unknown" }));
-    record(turn, { type: "inventory", at: turn.now, jobs });
+    resumeAfterLoss(turn, found);
   } else {
     // The intent of every launch is journaled first, so what the journal does not know is over.
     const { jobs, foreign } = turn.state;
@@ -111,7 +114,9 @@ function handleDisconnected(turn: Turn): void {
     ...turn.state,
     link: { status: "down" },
     publishing: publishing === "asked" ? "idle" : publishing,
-    jobs: new Map([...jobs].map(([name, job]) => [name, { ...job, isGrantAsked: false }])),
+    jobs: new Map(
+      [...jobs].map(([name, job]) => [name, { ...job, isGrantAsked: false, grant: undefined }]),
+    ),
   };
 }
 
@@ -119,9 +124,4 @@ function handleSpooled(turn: Turn, name: JobName, bytes: number): void {
   const job = turn.state.jobs.get(name);
   if (!job || bytes <= job.log.bytes) return;
   setJob(turn, { ...job, log: { ...job.log, bytes } });
-}
-
-function splitName(name: JobName): { job: string; attempt: number } {
-  const at = name.lastIndexOf("-");
-  return { job: name.slice("j-".length, at), attempt: Number(name.slice(at + 1)) };
 }

@@ -5,8 +5,17 @@ import { jobName } from "@exclave/core";
 import type { JobRun } from "@exclave/runtime";
 import type { JobRecord } from "../journal/journal.ts";
 import { createMemoryJournal } from "../journal/memory-journal.ts";
-import { job, jobId, recordOf } from "../testing/builders.ts";
+import {
+  createDirector,
+  type Director,
+  GLOBEX,
+  job,
+  jobId,
+  NOW,
+  recordOf,
+} from "../testing/builders.ts";
 import { agentWith, emptyJournal, kinds, nameOf, SUCCEEDED } from "../testing/core-agent.ts";
+import { NOTHING_SAID } from "./agent-jobs.ts";
 import type { AgentEffect } from "./agent-state.ts";
 
 describe("after a crash", () => {
@@ -107,6 +116,27 @@ describe("after a crash", () => {
     const event = told.at(-1);
     if (event?.type !== "job_ended") return "nothing";
     return event.outcome.kind === "failed" ? event.outcome.code : event.outcome.kind;
+  }
+
+  for (const [effect, mayHaveRun, outcome] of [
+    ["at-most-once", true, "unknown"],
+    ["at-most-once", false, "failed"],
+    ["fenced", true, "failed"],
+  ] as const) {
+    const begun = mayHaveRun ? "may have begun" : "did not begin";
+    test(`a launch of a ${effect} job that failed and ${begun} is ${outcome}`, () => {
+      const journal = emptyJournal();
+      const kept = recordOf(job("job", { step: { effect } }));
+      journal.commit([{ kind: "job", record: kept }]);
+      const agent = agentWith({ journal });
+      agent.feed({ kind: "restored", found: [], fresh: false });
+      const said = { code: "unavailable", message: "no answer", ...NOTHING_SAID } as const;
+
+      agent.feed({ kind: "not_launched", name: kept.name, why: { ...said, mayHaveRun } });
+
+      const event = agent.told().at(-1);
+      assert.equal(event?.type === "job_ended" && event.outcome.kind, outcome);
+    });
   }
 
   test("a job that was accepted and not launched is launched", () => {
@@ -210,13 +240,91 @@ describe("the end of a job", () => {
     agent.run(running);
     agent.offer(queued);
 
-    agent.command({ type: "job_cancel", job: queued.id, attempt: 1, graceMs: 10 });
+    agent.command(agent.director.cancel(queued.id));
     const event = agent.told().at(-1);
     assert.ok(event?.type === "job_ended" && event.outcome.kind === "cancelled");
 
-    const effects = agent.command({ type: "job_cancel", job: running.id, attempt: 1, graceMs: 10 });
+    const effects = agent.command(agent.director.cancel(running.id, { graceMs: 45_000 }));
     assert.ok(kinds(effects).includes("stop"));
-    assert.equal(agent.journal.load().jobs[0]?.cancelGraceMs, 10);
+    assert.equal(agent.journal.load().jobs[0]?.cancelGraceMs, 45_000);
+  });
+
+  test("a job that changes something has 30 seconds to stop, however few were asked for", () => {
+    const agent = agentWith();
+    agent.welcome();
+    const [apply, exec] = [job("apply"), job("exec", { operation: "exec" })];
+    for (const one of [apply, exec]) agent.run(one);
+
+    const graces = [apply, exec].map(({ id }) => {
+      const effects = agent.command(agent.director.cancel(id, { graceMs: 0 }));
+      const stop = effects.find((effect) => effect.kind === "stop");
+      return stop?.kind === "stop" && stop.graceMs;
+    });
+
+    assert.deepEqual(graces, [30_000, 10_000]);
+  });
+
+  const CANCEL_LIES = {
+    unsigned: ["cancel_signature", () => ({ envelope: undefined, graceMs: 0 })],
+    forged: ["cancel_signature", (id: string) => createDirector().cancel(id)],
+    "for another install": [
+      "cancel_wrong_install",
+      (id: string, by: Director) => by.cancel(id, { audience: GLOBEX }),
+    ],
+    "for another job": ["cancel_invalid", (_: string, by: Director) => by.cancel(jobId("other"))],
+    "out of date": [
+      "cancel_expired",
+      (id: string, by: Director) => by.cancel(id, { issuedAt: 1, notAfter: 2 }),
+    ],
+  } as const;
+  for (const [lie, [code, tell]] of Object.entries(CANCEL_LIES)) {
+    test(`a cancel that is ${lie} stops nothing and raises an alarm`, () => {
+      const agent = agentWith();
+      agent.welcome();
+      const running = job("running");
+      agent.run(running);
+
+      const { envelope } = tell(running.id, agent.director);
+      const effects = agent.command({ type: "job_cancel", job: running.id, attempt: 1, envelope });
+
+      assert.ok(!kinds(effects).includes("stop"));
+      assert.equal(agent.journal.load().jobs[0]?.cancelGraceMs, undefined);
+      const alarm = agent.told().at(-1);
+      assert.equal(alarm?.type === "alarm" && alarm.code, code);
+    });
+  }
+
+  test("the same cancel once more is a replay; another one of the same job changes nothing", () => {
+    const agent = agentWith();
+    agent.welcome();
+    const running = job("running");
+    agent.run(running);
+    const cancel = agent.director.cancel(running.id);
+    agent.command(cancel);
+    const before = agent.told().length;
+
+    agent.command(agent.director.cancel(running.id, { issuedAt: NOW + 1 }));
+    assert.equal(agent.told().length, before);
+    const effects = agent.command(cancel);
+
+    assert.ok(!kinds(effects).includes("stop"));
+    const alarm = agent.told().at(-1);
+    assert.equal(alarm?.type === "alarm" && alarm.code, "cancel_replayed");
+  });
+
+  test("people who look on wait for each other and never hold a deploy back", () => {
+    const agent = agentWith({ rules: { jobsMax: 1, debugJobsMax: 2 } });
+    agent.welcome();
+    const launched = (operation: "logs" | "exec" | "status" | "apply", name: string) =>
+      kinds(agent.offer(job(name, { operation, step: { component: name as never } }))).includes(
+        "launch",
+      );
+
+    assert.deepEqual(
+      [launched("logs", "a"), launched("exec", "b"), launched("status", "c")],
+      [true, true, false],
+    );
+    assert.deepEqual([launched("apply", "d"), launched("apply", "e")], [true, false]);
   });
 
   test("a wish to cancel what nobody knows is answered, so that no job stays open for ever", () => {
@@ -224,7 +332,7 @@ describe("the end of a job", () => {
     agent.welcome();
 
     const job = jobId("gone");
-    const effects = agent.command({ type: "job_cancel", job, attempt: 1, graceMs: 0 });
+    const effects = agent.command(agent.director.cancel(job));
 
     assert.ok(kinds(effects).includes("remove"));
     const event = agent.told().at(-1);

@@ -1,13 +1,14 @@
 // The life of an accepted job in the agent: when it may be launched, what to do about one whose
 // launch a crash left open, and what its end leaves behind.
 
-import type { Grant, ServerCommand } from "@exclave/api";
-import { type JobId, type JobName, jobName } from "@exclave/core";
+import type { Grant } from "@exclave/api";
+import { graceFor, type JobId, type JobName, jobName } from "@exclave/core";
 import type { JobRun } from "@exclave/runtime";
 import type { JobRecord } from "../journal/journal.ts";
+import { foreignOrigin, refuseOrigin } from "./agent-origins.ts";
 import { forgetSchedule, keepSchedule } from "./agent-schedule.ts";
-import type { AgentJob, EndedJob, NotLaunched } from "./agent-state.ts";
-import { isChanging, stepOf } from "./job-record.ts";
+import type { AgentJob, CancelCommand, EndedJob, NotLaunched } from "./agent-state.ts";
+import { installOf, isChanging, isDebug, releaseOf, stepOf } from "./job-record.ts";
 import {
   act,
   journal,
@@ -40,7 +41,7 @@ export function startReadyJobs(turn: Turn): void {
       endJob(turn, job, failed("expired", message));
       continue;
     }
-    if (active(turn) >= turn.rules.jobsMax || isComponentBusy(turn, job)) continue;
+    if (isFull(turn, job) || isComponentBusy(turn, job)) continue;
     if (needsGrant(turn, job.record)) askGrant(turn, job);
     else launch(turn, job);
   }
@@ -54,9 +55,34 @@ export function handleGrant(
 ): void {
   const job = turn.state.jobs.get(name);
   // A grant that nobody waits for any more, or that came twice.
-  if (!job || job.phase !== "ready" || !job.isGrantAsked) return;
-  if (grant) launch(turn, job, grant);
-  else endJob(turn, job, failed("forbidden", refused ?? "the server gave no registry access"));
+  if (!job || job.phase !== "ready" || !job.isGrantAsked || job.grant) return;
+  if (!grant) {
+    const because = refused ?? "the server gave no registry access";
+    return endJob(turn, job, failed("forbidden", because));
+  }
+  const foreign = foreignOrigin(turn.state.trust, grant);
+  if (foreign !== undefined) {
+    const message = refuseOrigin(turn, foreign, `for ${job.record.manifest.id}`);
+    return endJob(turn, job, failed("forbidden", message));
+  }
+  if (turn.rules.kind === "setup" && job.record.manifest.joinFor !== undefined) {
+    return askJoin(turn, { ...job, grant });
+  }
+  launch(turn, job, { grant });
+}
+
+/** The join string that a setup hands on: good for this attempt, and in memory alone. */
+export function handleJoin(
+  turn: Turn,
+  name: JobName,
+  joinString: string | undefined,
+  refused: string | undefined,
+): void {
+  const job = turn.state.jobs.get(name);
+  if (job?.phase !== "ready" || !job.grant) return;
+  if (joinString !== undefined) return launch(turn, job, { grant: job.grant, joinString });
+  // Given once: when the answer was lost on its way, another job gets another one.
+  endJob(turn, job, failed("unavailable", refused ?? "the server gave no join string"));
 }
 
 export function handleLaunched(turn: Turn, name: JobName): void {
@@ -67,8 +93,13 @@ export function handleLaunched(turn: Turn, name: JobName): void {
 export function handleNotLaunched(turn: Turn, name: JobName, why: NotLaunched): void {
   const job = turn.state.jobs.get(name);
   if (job?.phase !== "launching") return;
-  const { logBytes, logSha256, code, message } = why;
-  endJob(turn, job, { ...failed(code, message), logBytes, logSha256 });
+  const { logBytes, logSha256, code, message, mayHaveRun = false } = why;
+  const isOpen = mayHaveRun && stepOf(job.record).effect === "at-most-once";
+  const because = `it may have begun before its launch failed: ${message}`;
+  const end = isOpen
+    ? { ...nothing(), outcome: { kind: "unknown" as const, because } }
+    : failed(code, message);
+  endJob(turn, job, { ...end, logBytes, logSha256 });
 }
 
 /** What the runtime says of a job whose fate a crash of the agent left open. */
@@ -104,16 +135,24 @@ export function handleExited(turn: Turn, name: JobName, ended: EndedJob): void {
   if (job?.phase === "running") endJob(turn, job, ended);
 }
 
-type Cancel = Extract<ServerCommand, { type: "job_cancel" }>;
+export function handleCancel(turn: Turn, command: CancelCommand): void {
+  const { job: id, attempt } = command;
+  const { now, rules, state } = turn;
+  const judged = rules.judgeCancel(command, { now, trust: state.trust });
+  if (judged.kind === "refused") return refuseCancel(turn, command, judged.code, judged.because);
 
-export function handleCancel(turn: Turn, { job: id, attempt, graceMs }: Cancel): void {
   const name = jobName(id, attempt);
-  const job = turn.state.jobs.get(name);
+  const job = state.jobs.get(name);
   if (!job) return cancelUnknown(turn, id, attempt, name);
-  // It ended before the wish arrived: its end is on its way or known.
+  const { issuedAt: cancelIssuedAt, graceMs: askedMs } = judged.cancel;
+  if (job.record.cancelIssuedAt === cancelIssuedAt) {
+    return refuseCancel(turn, command, "replayed", "this very cancel came before");
+  }
+  // It ended before the wish arrived, or it was asked to stop already.
   if (job.phase === "ended" || job.record.cancelGraceMs !== undefined) return;
 
-  const record = { ...job.record, cancelGraceMs: graceMs };
+  const graceMs = graceFor(job.record.manifest.operation, askedMs);
+  const record = { ...job.record, cancelGraceMs: graceMs, cancelIssuedAt };
   journal(turn, { kind: "job", record });
   setJob(turn, { ...job, record });
   if (job.phase === "ready") {
@@ -121,6 +160,13 @@ export function handleCancel(turn: Turn, { job: id, attempt, graceMs }: Cancel):
   }
   // A launch under way is stopped as soon as it is known to have happened.
   if (job.phase === "running") act(turn, { kind: "stop", name, graceMs });
+}
+
+/** The job goes on, and it is on record who tried what. */
+function refuseCancel(turn: Turn, cancel: CancelCommand, code: string, why: string): void {
+  const because = `a cancel of attempt ${cancel.attempt} of ${cancel.job} was refused: ${why}`;
+  act(turn, { kind: "note", level: "warn", text: because });
+  recordEvent(turn, { type: "alarm", at: turn.now, code: `cancel_${code}`, because });
 }
 
 /** One that ended long ago, which the server then knows, or one that a lost journal had. */
@@ -139,12 +185,23 @@ function askGrant(turn: Turn, job: AgentJob): void {
   send(turn, { type: "grant_want", job: id, attempt });
 }
 
-function launch(turn: Turn, job: AgentJob, grant?: Grant): void {
+function askJoin(turn: Turn, job: AgentJob): void {
+  const { id, attempt } = job.record.manifest;
+  setJob(turn, job);
+  send(turn, { type: "join_want", job: id, attempt });
+}
+
+interface Given {
+  readonly grant?: Grant;
+  readonly joinString?: string;
+}
+
+function launch(turn: Turn, job: AgentJob, { grant, joinString }: Given = {}): void {
   const launches = job.record.launches + 1;
   const record: JobRecord = { ...job.record, status: "launching", launches };
   journal(turn, { kind: "job", record });
-  setJob(turn, { ...job, record, phase: "launching", isGrantAsked: false });
-  act(turn, { kind: "launch", record, grant });
+  setJob(turn, { ...job, record, phase: "launching", isGrantAsked: false, grant: undefined });
+  act(turn, { kind: "launch", record, grant, joinString });
 }
 
 function runs(turn: Turn, job: AgentJob): void {
@@ -175,6 +232,7 @@ export function endJob(turn: Turn, job: AgentJob, ended: EndedJob): void {
     outputsDigest: ended.outputsDigest,
     artifacts: ended.artifacts.slice(0, ARTIFACTS_MAX),
     result: ended.result,
+    report: ended.report,
     logBytes: ended.logBytes,
     logSha256: ended.logSha256,
   });
@@ -187,20 +245,43 @@ export function endJob(turn: Turn, job: AgentJob, ended: EndedJob): void {
   journal(turn, { kind: "job", record });
   if (ended.outcome.kind === "succeeded") keepConsequences(turn, record, ended);
   const log = { ...job.log, bytes: ended.logBytes };
-  setJob(turn, { ...job, record, phase: "ended", isGrantAsked: false, log });
+  setJob(turn, { ...job, record, phase: "ended", isGrantAsked: false, grant: undefined, log });
 }
 
 function keepConsequences(turn: Turn, record: JobRecord, ended: EndedJob): void {
   const { component } = stepOf(record);
-  if (component === undefined || turn.rules.kind !== "install") return;
+  if (component === undefined || turn.rules.kind === "build") return;
+  keepRelease(turn, record, component);
+  if (turn.rules.kind !== "install") return;
   if (record.manifest.operation === "apply") {
     journal(turn, { kind: "outputs", component, outputs: ended.outputs });
+    keepSchedule(turn, component, record.manifest);
+  }
+  // The server asks for a status so that one that lost its schedule watches the component again.
+  if (record.manifest.operation === "status" && record.manifest.statusEveryMs !== undefined) {
     keepSchedule(turn, component, record.manifest);
   }
   if (record.manifest.operation === "destroy") {
     journal(turn, { kind: "outputs_removed", component });
     forgetSchedule(turn, component);
   }
+}
+
+/** From which release a component is deployed now: that one may look at it and take it down. */
+function keepRelease(turn: Turn, record: JobRecord, component: string): void {
+  const install = installOf(record.manifest);
+  const index = releaseOf(record);
+  const { operation } = record.manifest;
+  if (operation === "apply" && index !== undefined) {
+    journal(turn, { kind: "deployed", install, component, index });
+  }
+  if (operation !== "destroy") return;
+  // A setup agent's one component is the sandbox: with it the whole install is gone.
+  const isSandbox = turn.rules.kind === "setup";
+  journal(
+    turn,
+    isSandbox ? { kind: "release_forgotten", install } : { kind: "undeployed", install, component },
+  );
 }
 
 /** Values leave the install only if they are not sensitive, and only as many as fit one frame. */
@@ -213,11 +294,15 @@ function reportedOutputs({ outputs }: EndedJob) {
   });
 }
 
-function active(turn: Turn): number {
-  const running = [...turn.state.jobs.values()].filter(({ phase }) =>
-    ["recovering", "launching", "running"].includes(phase),
+/** People who look on have places of their own: they never take one from a deploy. */
+function isFull({ state, rules }: Turn, { record }: AgentJob): boolean {
+  const isLooking = isDebug(record);
+  const active = [...state.jobs.values()].filter(
+    (job) =>
+      isDebug(job.record) === isLooking &&
+      ["recovering", "launching", "running"].includes(job.phase),
   );
-  return running.length;
+  return active.length >= (isLooking ? rules.debugJobsMax : rules.jobsMax);
 }
 
 /** A status look-up may hold the component's locks: what changes the component waits for its end. */
@@ -230,6 +315,14 @@ function isComponentBusy(turn: Turn, { record }: AgentJob): boolean {
     act(turn, { kind: "stop", name: scheduled.running, graceMs: STATUS_STOP_MS });
   }
   return true;
+}
+
+/** The end of a job that was launched and of which there is no trace. */
+export function lostJob({ record }: AgentJob): EndedJob {
+  const because = "the agent lost its journal, and the runtime no longer knows the job";
+  return stepOf(record).effect === "at-most-once"
+    ? { ...nothing(), outcome: { kind: "unknown", because } }
+    : failed("lost", because);
 }
 
 function failed(code: NotLaunched["code"], message: string): EndedJob {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { job, NOW } from "../testing/builders.ts";
+import { ACME, job, NOW } from "../testing/builders.ts";
 import { agentWith, kinds, nameOf, SUCCEEDED, sent, types } from "../testing/core-agent.ts";
 import type { AgentEffect } from "./agent-state.ts";
 
@@ -202,6 +202,51 @@ describe("the link", () => {
     assert.deepEqual(
       [event.outcome.code, event.outcome.message],
       ["forbidden", "not released to acme"],
+    );
+  });
+
+  test("a setup asks for its join string at launch, and no journal ever holds it", () => {
+    const agent = agentWith({ rules: { kind: "setup" } });
+    agent.welcome();
+    const manifest = job("setup", { joinFor: ACME });
+    const { id } = manifest;
+    const grant = { registryUrl: "http://vendor.test", credential: "c", expiresAt: NOW + 1 };
+    agent.offer(manifest);
+
+    const granted = agent.frame({ type: "grant", job: id, attempt: 1, grant });
+    const joined = { type: "join", job: id, attempt: 1, joinString: "exclave-join-v1.x" } as const;
+    const effects = agent.frame(joined);
+
+    assert.deepEqual(sent(granted), [{ type: "join_want", job: id, attempt: 1 }]);
+    const launch = effects.find(({ kind }) => kind === "launch");
+    assert.ok(launch?.kind === "launch");
+    assert.deepEqual([launch.grant, launch.joinString], [grant, "exclave-join-v1.x"]);
+    assert.deepEqual(agent.frame(joined), [], "and a second one launches nothing");
+    assert.doesNotMatch(JSON.stringify(agent.journal.load()), /exclave-join/);
+  });
+
+  test("a setup whose connection breaks asks for everything again; a refusal ends it", () => {
+    const agent = agentWith({ rules: { kind: "setup" } });
+    agent.welcome();
+    const manifest = job("setup", { joinFor: ACME });
+    const { id } = manifest;
+    const grant = { registryUrl: "http://vendor.test", credential: "c", expiresAt: NOW + 1 };
+    agent.offer(manifest);
+    agent.frame({ type: "grant", job: id, attempt: 1, grant });
+    agent.feed({ kind: "disconnected" });
+
+    const back = agent.welcome();
+    const early = agent.frame({ type: "join", job: id, attempt: 1, joinString: "late" });
+    agent.frame({ type: "grant", job: id, attempt: 1, grant });
+    agent.frame({ type: "join", job: id, attempt: 1, refused: "it was given already" });
+
+    assert.ok(sent(back).some(({ type }) => type === "grant_want"));
+    assert.deepEqual(early, [], "nothing is launched without a grant of this connection");
+    const event = agent.told().at(-1);
+    assert.ok(event?.type === "job_ended" && event.outcome.kind === "failed");
+    assert.deepEqual(
+      [event.outcome.code, event.outcome.message],
+      ["unavailable", "it was given already"],
     );
   });
 

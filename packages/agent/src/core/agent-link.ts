@@ -2,18 +2,30 @@
 // acknowledged when it is journaled, an event is sent until it is acknowledged, and a log is sent
 // from wherever the server says it has it.
 
-import type { RejectCode, ServerCommand, ServerFrame } from "@exclave/api";
+import type { RejectCode, ServerCommand, ServerFrame, UnreadableCommand } from "@exclave/api";
 import { type JobName, jobName, type Manifest, unreachable } from "@exclave/core";
 import type { JobRecord } from "../journal/journal.ts";
-import { handleCancel, handleGrant } from "./agent-jobs.ts";
+import { handleCancel, handleGrant, handleJoin } from "./agent-jobs.ts";
+import { EVENTS_KEPT_MAX, JOBS_HELD_MAX, LOG_CREDIT_BYTES_MAX } from "./agent-limits.ts";
+import { foreignOrigin, refuseOrigin } from "./agent-origins.ts";
+import {
+  handleCheckpoint,
+  isRecordShown,
+  refuseRecord,
+  seenSizes,
+  serverTimeSeen,
+} from "./agent-record.ts";
+import { appliedComponents, looks } from "./agent-schedule.ts";
 import type { AgentJob, HelloFacts } from "./agent-state.ts";
+import { handleTrust } from "./agent-trust.ts";
 import { PUBLISH_JOB } from "./publish-job.ts";
 import { act, dropJob, journal, record, send, setJob, type Turn } from "./turn.ts";
 
+const NOT_SHOWN = "it was not shown to continue what this agent saw of it";
 const EVENTS_IN_FLIGHT_MAX = 64;
 const LOG_CHUNK_BYTES = 64 * 1024;
 
-export function handleFrame(turn: Turn, frame: ServerFrame): void {
+export function handleFrame(turn: Turn, frame: ServerFrame | UnreadableCommand): void {
   if (frame.type === "challenge") {
     return act(turn, { kind: "hello", nonce: frame.nonce, facts: helloFacts(turn) });
   }
@@ -26,7 +38,10 @@ export function handleFrame(turn: Turn, frame: ServerFrame): void {
 
   switch (frame.type) {
     case "command":
+      if (!isRecordShown(turn.state)) return refuseRecord(turn, NOT_SHOWN);
       return handleCommandFrame(turn, frame.seq, frame.body);
+    case "unreadable_command":
+      return handleUnreadable(turn, frame);
     case "ack":
       return handleAck(turn, frame.seq);
     case "resend":
@@ -35,15 +50,21 @@ export function handleFrame(turn: Turn, frame: ServerFrame): void {
       return handleLogAck(turn, jobName(frame.job, frame.attempt), frame.upTo);
     case "grant":
       return handleGrantFrame(turn, frame);
+    case "join":
+      return handleJoin(turn, jobName(frame.job, frame.attempt), frame.joinString, frame.refused);
+    case "trust":
+      return handleTrust(turn, frame.envelope);
+    case "checkpoint":
+      return handleCheckpoint(turn, frame);
     case "ping":
-      return send(turn, { type: "pong", id: frame.id });
+      return send(turn, { type: "pong", id: frame.id, looks: looks(turn) });
     default:
       return unreachable(frame);
   }
 }
 
 function helloFacts({ state }: Turn): HelloFacts {
-  const { downAcked, upHead, upAcked, journalId } = state;
+  const { downAcked, upHead, upAcked, journalId, issueNo, trust } = state;
   const jobs = [...state.jobs.values()].map(({ record, phase, log }) => ({
     job: record.manifest.id,
     attempt: record.manifest.attempt,
@@ -51,7 +72,9 @@ function helloFacts({ state }: Turn): HelloFacts {
       phase === "ended" ? phase : phase === "ready" ? ("accepted" as const) : ("running" as const),
     logOffset: log.bytes,
   }));
-  return { downAcked, upHead, upFrom: upAcked + 1, journalId, jobs };
+  const heads = { downAcked, upHead, upFrom: upAcked + 1, journalId, issueNo };
+  const checkpointSizes = seenSizes(state);
+  return { trustVersion: trust.version, checkpointSizes, ...heads, jobs };
 }
 
 type Welcome = Extract<ServerFrame, { type: "welcome" }>;
@@ -66,7 +89,7 @@ function handleWelcome(turn: Turn, welcome: Welcome): void {
     link: {
       status: "up",
       sent: upAcked,
-      logCreditBytes: Math.max(1, welcome.limits.logCreditBytes),
+      logCreditBytes: Math.min(Math.max(1, welcome.limits.logCreditBytes), LOG_CREDIT_BYTES_MAX),
       logChunkBytes: Math.max(1, Math.min(LOG_CHUNK_BYTES, welcome.limits.frameBytes / 2)),
     },
   };
@@ -81,6 +104,7 @@ function handleWelcome(turn: Turn, welcome: Welcome): void {
     const acked = upTo ?? (isOver ? job.log.bytes : 0);
     setJob(turn, { ...job, log: { bytes: job.log.bytes, sent: acked, acked } });
   }
+  if (welcome.inventoryWanted) recordInventory(turn);
   askToPublish(turn);
 }
 
@@ -110,18 +134,41 @@ function restartSequences(turn: Turn, serverHas: number): void {
   const events = state.events.map(({ body }, index) => ({ seq: index + 1, body }));
   const heads = { downAcked: 0, upAcked: 0, upHead: events.length };
   turn.state = { ...state, journalId, ...heads, events, jobs };
-  const open = helloFacts(turn).jobs.map(({ job, attempt, state }) => ({ job, attempt, state }));
-  record(turn, { type: "inventory", at: turn.now, jobs: open });
+  recordInventory(turn);
   const because = `the server has ${serverHas} of this agent's records, which cannot be`;
   act(turn, { kind: "close", because });
 }
 
+/** Taken off the sequence like any other command: what cannot be read today cannot be read tomorrow. */
+function handleUnreadable(turn: Turn, { seq, about, because }: UnreadableCommand): void {
+  takeInOrder(turn, seq, () => {
+    if (about) return refuse(turn, about, "invalid", because);
+    record(turn, { type: "alarm", at: turn.now, code: "invalid", because });
+  });
+}
+
+/** All that is open here and what was applied last, after every event that came before. */
+function recordInventory(turn: Turn): void {
+  const jobs = helloFacts(turn).jobs.map(({ job, attempt, state }) => ({ job, attempt, state }));
+  record(turn, { type: "inventory", at: turn.now, jobs, deployed: appliedComponents(turn) });
+}
+
 function handleCommandFrame(turn: Turn, seq: number, command: ServerCommand): void {
-  const { downAcked } = turn.state;
-  if (seq > downAcked + 1) return send(turn, { type: "resend", from: downAcked + 1 });
-  if (seq === downAcked + 1) {
+  takeInOrder(turn, seq, () => {
     if (command.type === "job_offer") handleOffer(turn, command);
     else handleCancel(turn, command);
+  });
+}
+
+function takeInOrder(turn: Turn, seq: number, take: () => void): void {
+  const { downAcked } = turn.state;
+  if (seq > downAcked + 1) return send(turn, { type: "resend", from: downAcked + 1 });
+  if (turn.state.events.length >= EVENTS_KEPT_MAX) {
+    const because = "the server does not acknowledge what it is told, and goes on asking";
+    return act(turn, { kind: "close", because });
+  }
+  if (seq === downAcked + 1) {
+    take();
     turn.state = { ...turn.state, downAcked: seq };
     journal(turn, { kind: "down_acked", seq });
   }
@@ -134,7 +181,9 @@ function handleOffer(turn: Turn, offer: Offer): void {
   const { now, rules, state } = turn;
   const { job, attempt } = offer;
   const judged = rules.judge(offer.envelope, {
-    now,
+    // A clock that was set back does not make an expired manifest valid again.
+    now: Math.max(now, serverTimeSeen(state)),
+    trust: state.trust,
     lastIssueNo: state.issueNo,
     seenAttempts: { has: (name) => state.jobs.has(name) || state.settled.has(name) },
   });
@@ -145,6 +194,10 @@ function handleOffer(turn: Turn, offer: Offer): void {
     const because = `the offer is for ${job} and the manifest for ${manifest.id}`;
     return refuse(turn, offer, "invalid", because);
   }
+  if (manifest.notBefore < state.issuedFloor) {
+    const because = "it was issued before this agent lost its journal, and may have run then";
+    return refuse(turn, offer, "expired", because);
+  }
   turn.state = { ...turn.state, issueNo: manifest.issueNo };
   journal(turn, { kind: "issue", issueNo: manifest.issueNo });
   if (isStale(turn, manifest)) {
@@ -152,6 +205,10 @@ function handleOffer(turn: Turn, offer: Offer): void {
   }
   if (manifest.steps.length > 1) {
     return refuse(turn, offer, "invalid", "this agent runs jobs of one step");
+  }
+  if (state.jobs.size >= JOBS_HELD_MAX) {
+    const because = `the agent holds ${state.jobs.size} jobs, as many as it keeps`;
+    return refuse(turn, offer, "rate_limited", because);
   }
   if (state.isDiskLow) {
     return refuse(turn, offer, "disk_full", "there is too little room on the agent's disk");
@@ -173,7 +230,12 @@ function accept(turn: Turn, manifest: Manifest): void {
   });
 }
 
-function refuse(turn: Turn, offer: Offer, code: RejectCode, because: string): void {
+function refuse(
+  turn: Turn,
+  offer: Pick<Offer, "job" | "attempt">,
+  code: RejectCode,
+  because: string,
+): void {
   const { job, attempt } = offer;
   act(turn, { kind: "note", level: "warn", text: `refused ${job} attempt ${attempt}: ${because}` });
   // Said of the job, it would look like the end of the attempt that is really running.
@@ -232,7 +294,10 @@ type GrantFrame = Extract<ServerFrame, { type: "grant" }>;
 function handleGrantFrame(turn: Turn, { job, attempt, grant, refused }: GrantFrame): void {
   if (job !== PUBLISH_JOB.job) return handleGrant(turn, jobName(job, attempt), grant, refused);
   if (turn.state.publishing !== "asked") return;
-  if (grant) {
+  const foreign = grant && foreignOrigin(turn.state.trust, grant);
+  if (foreign !== undefined) {
+    refuseOrigin(turn, foreign, "to publish images");
+  } else if (grant) {
     turn.state = { ...turn.state, publishing: "running" };
     act(turn, { kind: "publish", grant });
   } else {

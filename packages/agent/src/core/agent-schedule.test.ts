@@ -49,6 +49,26 @@ describe("health on the agent's own schedule", () => {
     assert.equal(event?.type === "health" && event.health, "degraded");
   });
 
+  test("every pong says how long ago each component was looked at, changed or not", () => {
+    const { agent, status } = deployed();
+    assert.ok(status);
+    const pong = (now: number) =>
+      agent.feed({ kind: "frame", frame: { type: "ping", id: 7 } }, now).at(-1);
+    const looks = (now: number) => {
+      const effect = pong(now);
+      return effect?.kind === "send" && effect.frame.type === "pong" ? effect.frame.looks : [];
+    };
+
+    assert.deepEqual(looks(NOW), []);
+    agent.feed({ kind: "status_seen", component: "api", name: status, seen: healthy });
+    assert.deepEqual(looks(NOW + 1_000), [{ component: "api", agoMs: 1_000 }]);
+    const second = statusIn(agent.feed({ kind: "tick" }, NOW + 5_000));
+    assert.ok(second);
+    agent.feed({ kind: "status_seen", component: "api", name: second, seen: healthy }, NOW + 5_100);
+
+    assert.deepEqual(looks(NOW + 5_300), [{ component: "api", agoMs: 200 }]);
+  });
+
   test("is reported anew when it cannot be looked up for another reason", () => {
     const { agent, status } = deployed();
     assert.ok(status);

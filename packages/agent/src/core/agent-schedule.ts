@@ -1,8 +1,10 @@
 // Health by the agent's own clock. A component that was applied is looked up again and again from
 // the manifest it was applied with, whether or not the server is there; only a change is reported.
 
+import { type AppliedComponent, LOOKS_MAX } from "@exclave/api";
 import { type JobName, jobName, type Manifest } from "@exclave/core";
 import type { ScheduleEntry, SeenHealth } from "../journal/journal.ts";
+import { SCHEDULED_MAX, STATUS_EVERY_MS_MIN } from "./agent-limits.ts";
 import { isChanging, stepOf } from "./job-record.ts";
 import { act, dropScheduled, journal, record, setScheduled, type Turn } from "./turn.ts";
 
@@ -11,7 +13,13 @@ const STATUSES_MAX = 2;
 
 export function keepSchedule(turn: Turn, component: string, manifest: Manifest): void {
   if (manifest.statusEveryMs === undefined) return forgetSchedule(turn, component);
-  const entry: ScheduleEntry = { component, everyMs: manifest.statusEveryMs, manifest };
+  const { schedule } = turn.state;
+  if (!schedule.has(component) && schedule.size >= SCHEDULED_MAX) {
+    const text = `the status of ${component} is not looked up: ${SCHEDULED_MAX} components are`;
+    return act(turn, { kind: "note", level: "warn", text });
+  }
+  const everyMs = Math.max(manifest.statusEveryMs, STATUS_EVERY_MS_MIN);
+  const entry: ScheduleEntry = { component, everyMs, manifest };
   journal(turn, { kind: "schedule", entry });
   // At once: people wait to hear that what they just deployed is healthy.
   setScheduled(turn, { entry, dueAt: turn.now });
@@ -48,13 +56,33 @@ export function handleStatusSeen(turn: Turn, { component, name, seen }: StatusSe
 
   // While something changes the component, a look-up was cut short and says nothing.
   if (isChanged(turn, component) || isSame(scheduled.entry.last, seen)) {
-    setScheduled(turn, { entry: scheduled.entry, dueAt });
+    const { lookedAt } = isChanged(turn, component) ? scheduled : { lookedAt: turn.now };
+    setScheduled(turn, { entry: scheduled.entry, dueAt, lookedAt });
     return;
   }
   const entry = { ...scheduled.entry, last: seen };
   journal(turn, { kind: "schedule", entry });
   record(turn, { type: "health", at: turn.now, component, ...seen });
-  setScheduled(turn, { entry, dueAt });
+  setScheduled(turn, { entry, dueAt, lookedAt: turn.now });
+}
+
+/** What the server is told with every pong: health is reported when it changes, looks always. */
+export function looks({ state, now }: Turn): { component: string; agoMs: number }[] {
+  return [...state.schedule.values()].slice(0, LOOKS_MAX).flatMap(({ entry, lookedAt }) => {
+    if (lookedAt === undefined) return [];
+    return [{ component: entry.component, agoMs: Math.max(0, now - lookedAt) }];
+  });
+}
+
+/** What was applied last of each component that is looked at, for a server that may have forgotten. */
+export function appliedComponents({ state }: Turn): AppliedComponent[] {
+  return [...state.schedule.values()].slice(0, LOOKS_MAX).flatMap(({ entry }) => {
+    const { component, manifest } = entry;
+    const [step] = manifest.steps;
+    if (!step || manifest.release === undefined) return [];
+    const { type = "", effect } = step;
+    return [{ component, type, release: manifest.release, effect }];
+  });
 }
 
 function isChanged(turn: Turn, component: string): boolean {

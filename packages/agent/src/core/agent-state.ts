@@ -1,14 +1,27 @@
 // What the agent core knows, what can happen to it, and what it may want done. All of it plain data:
 // the program and the simulation run the same core over the same values.
 
-import type { AgentEvent, AgentFrame, AgentKind, Grant, ServerFrame } from "@exclave/api";
+import type {
+  AgentEvent,
+  AgentFrame,
+  AgentKind,
+  Grant,
+  ServerCommand,
+  ServerFrame,
+  UnreadableCommand,
+} from "@exclave/api";
 import type {
   ArtifactLine,
+  CancelJudgement,
+  Checkpoint,
   Envelope,
   FailureCode,
   JobName,
+  JobReport,
   Judgement,
   ResultLine,
+  TrustDocument,
+  TrustJudgement,
 } from "@exclave/core";
 import type { JobRun } from "@exclave/runtime";
 import type {
@@ -16,6 +29,7 @@ import type {
   JournaledEvent,
   JournalSnapshot,
   JournalWrite,
+  KeptCheckpoint,
   KeptOutput,
   ScheduleEntry,
   SeenHealth,
@@ -26,30 +40,56 @@ export interface AgentRules {
   readonly kind: AgentKind;
   /** The whole judgement of an offered manifest: signature, audience, freshness, replay. */
   readonly judge: (envelope: Envelope, facts: JudgeFacts) => Judgement;
+  /** Whether the director wants that attempt to stop. */
+  readonly judgeCancel: (
+    cancel: CancelCommand,
+    facts: Pick<JudgeFacts, "now" | "trust">,
+  ) => CancelJudgement;
+  /** Whether that trust document follows the one held here. */
+  readonly nextTrust: (current: TrustDocument, envelope: Envelope, now: number) => TrustJudgement;
+  /** The checkpoint in that envelope, if the checkpoint role signed it. */
+  readonly openCheckpoint: (
+    envelope: Envelope,
+    trust: TrustDocument,
+    now: number,
+  ) => Checkpoint | { readonly because: string };
   readonly jobsMax: number;
+  /** Logs, debug commands and statuses that people asked for, beside the others. */
+  readonly debugJobsMax: number;
   /** More resumes than this of one attempt, and it ends as poisoned. */
   readonly resumesMax: number;
   /** Repositories of the vendor's registry that a build agent brings images to at its start. */
   readonly publishes: readonly string[];
 }
 
+export type CancelCommand = Extract<ServerCommand, { type: "job_cancel" }>;
+
 export interface JudgeFacts {
+  readonly trust: TrustDocument;
   readonly now: number;
   readonly lastIssueNo: number;
   readonly seenAttempts: { has(name: JobName): boolean };
 }
 
 export interface AgentState {
+  /** The newest trust document: whose word counts. */
+  readonly trust: TrustDocument;
   readonly journalId: string;
   readonly downAcked: number;
   readonly upHead: number;
   readonly upAcked: number;
   readonly issueNo: number;
+  /** Nothing that was issued before this is accepted: what was accepted till then is not known. */
+  readonly issuedFloor: number;
   readonly events: readonly JournaledEvent[];
   readonly jobs: ReadonlyMap<JobName, AgentJob>;
   readonly settled: ReadonlySet<JobName>;
   readonly schedule: ReadonlyMap<string, Scheduled>;
   readonly foreign: ReadonlySet<JobName>;
+  /** What this agent saw of the server's record, oldest first. */
+  readonly checkpoints: readonly KeptCheckpoint[];
+  /** The record was refused since it was last taken: said once. */
+  readonly isRecordRefused: boolean;
   readonly link: Link;
   readonly isDiskLow: boolean;
   readonly publishing: "idle" | "asked" | "running" | "done";
@@ -59,6 +99,8 @@ export type Link =
   | { readonly status: "down" }
   | {
       readonly status: "up";
+      /** The server has shown on this connection that its record continues what was seen. */
+      readonly isRecordShown?: boolean;
       /** Highest own event sent on this connection. */
       readonly sent: number;
       readonly logCreditBytes: number;
@@ -71,6 +113,8 @@ export interface AgentJob {
   readonly phase: "ready" | "recovering" | "launching" | "running" | "ended";
   /** Whether this connection was asked for registry access for it. */
   readonly isGrantAsked: boolean;
+  /** Given already, while a setup still waits for its join string. In memory alone. */
+  readonly grant?: Grant | undefined;
   readonly log: LogProgress;
 }
 
@@ -87,6 +131,8 @@ export interface LogProgress {
 export interface Scheduled {
   readonly entry: ScheduleEntry;
   readonly dueAt: number;
+  /** When a look-up last ended, since this agent started. */
+  readonly lookedAt?: number | undefined;
   /** The look-up that is under way. */
   readonly running?: JobName | undefined;
   readonly isStopping?: boolean;
@@ -99,6 +145,7 @@ export interface EndedJob {
   readonly outputsDigest?: string | undefined;
   readonly artifacts: readonly ArtifactLine[];
   readonly result?: ResultLine | undefined;
+  readonly report?: JobReport | undefined;
   readonly logBytes: number;
   readonly logSha256: string;
 }
@@ -106,6 +153,8 @@ export interface EndedJob {
 export interface NotLaunched {
   readonly code: FailureCode;
   readonly message: string;
+  /** The runtime failed, and it may have begun all the same. */
+  readonly mayHaveRun?: boolean | undefined;
   readonly logBytes: number;
   readonly logSha256: string;
 }
@@ -117,9 +166,17 @@ export type AgentInput = { readonly now: number } & AgentHappening;
 /** What can happen to an agent; when is added by whoever has a clock. */
 export type AgentHappening =
   /** After the journal was read: every job the runtime still knows. */
-  | { readonly kind: "restored"; readonly found: readonly JobName[]; readonly fresh: boolean }
+  | {
+      readonly kind: "restored";
+      readonly found: readonly JobName[];
+      readonly fresh: boolean;
+      /** What was found damaged or missing on the way. */
+      readonly alarms?: readonly string[];
+    }
+  /** A job that a lost journal once knew has ended. */
+  | { readonly kind: "foreign_exited"; readonly name: JobName; readonly because: string }
   | { readonly kind: "disconnected" }
-  | { readonly kind: "frame"; readonly frame: ServerFrame }
+  | { readonly kind: "frame"; readonly frame: ServerFrame | UnreadableCommand }
   | { readonly kind: "inspected"; readonly name: JobName; readonly run: JobRun }
   | { readonly kind: "launched"; readonly name: JobName }
   | { readonly kind: "not_launched"; readonly name: JobName; readonly why: NotLaunched }
@@ -139,7 +196,14 @@ export type AgentHappening =
 /** The agent's part of a hello that its state decides. */
 export type HelloFacts = Pick<
   Extract<AgentFrame, { type: "hello" }>,
-  "downAcked" | "upHead" | "upFrom" | "journalId" | "jobs"
+  | "trustVersion"
+  | "checkpointSizes"
+  | "downAcked"
+  | "upHead"
+  | "upFrom"
+  | "journalId"
+  | "issueNo"
+  | "jobs"
 >;
 
 /** In order: what follows a journal effect happens only after it is on disk. */
@@ -158,6 +222,8 @@ export type AgentEffect =
       readonly kind: "launch";
       readonly record: JobRecord;
       readonly grant?: Grant | undefined;
+      /** For a setup; journaled by nobody. */
+      readonly joinString?: string | undefined;
     }
   /** Read its output from the first byte, and how it ended. */
   | { readonly kind: "follow"; readonly record: JobRecord }
@@ -167,23 +233,33 @@ export type AgentEffect =
   | { readonly kind: "drop_spool"; readonly name: JobName }
   | { readonly kind: "status"; readonly name: JobName; readonly entry: ScheduleEntry }
   | { readonly kind: "publish"; readonly grant: Grant }
+  /** To be durable before anything after it. */
+  | {
+      readonly kind: "keep_trust";
+      readonly envelope: Envelope;
+      readonly document: TrustDocument;
+    }
   /** Ends this connection; a new one is tried. */
   | { readonly kind: "close"; readonly because: string }
   | { readonly kind: "note"; readonly level: "info" | "warn"; readonly text: string };
 
 /** The state a journal stands for: nothing is connected, and what was launched must be looked up. */
-export function restoreState(snapshot: JournalSnapshot): AgentState {
+export function restoreState(snapshot: JournalSnapshot, trust: TrustDocument): AgentState {
   return {
+    trust,
     journalId: snapshot.journalId,
     downAcked: snapshot.downAcked,
     upHead: snapshot.upHead,
     upAcked: snapshot.upAcked,
     issueNo: snapshot.issueNo,
+    issuedFloor: snapshot.issuedFloor,
     events: snapshot.events,
     jobs: new Map(snapshot.jobs.map((record) => [record.name, restoredJob(record)])),
     schedule: new Map(snapshot.schedule.map((entry) => [entry.component, { entry, dueAt: 0 }])),
     settled: new Set(snapshot.settled),
     foreign: new Set(snapshot.foreign),
+    checkpoints: snapshot.checkpoints,
+    isRecordRefused: false,
     link: { status: "down" },
     isDiskLow: false,
     publishing: "idle",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { type Envelope, type Manifest } from "@exclave/core";
-import { createDirector, job, NOW } from "../testing/builders.ts";
+import { createDirector, GLOBEX, job, NOW } from "../testing/builders.ts";
 import { agentWith, kinds, nameOf, SUCCEEDED } from "../testing/core-agent.ts";
 
 describe("a server that lies", () => {
@@ -33,7 +33,7 @@ describe("a server that lies", () => {
     },
     "meant for another install": {
       manifest: job("cross"),
-      envelope: () => director.seal(job("cross", { audience: "globex" })),
+      envelope: () => director.seal(job("cross", { audience: GLOBEX })),
       code: "wrong_install",
     },
     "with other inputs than it names": {

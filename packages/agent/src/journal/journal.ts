@@ -2,8 +2,9 @@
 // commit is all or nothing, and on disk when it returns. One reader and writer, so no waiting.
 
 import { AgentEvent } from "@exclave/api";
-import { FAILURE_CODES, Health, JobName, Manifest, OutputLine } from "@exclave/core";
+import { Envelope, FAILURE_CODES, Health, JobName, Manifest, OutputLine } from "@exclave/core";
 import { z } from "zod";
+import type { ReleaseMemory, ReleaseWrite } from "./release-memory.ts";
 
 /** One accepted attempt, from its acceptance until the server has its end and its whole log. */
 export const JobRecord = z.object({
@@ -14,6 +15,8 @@ export const JobRecord = z.object({
   launches: z.int().nonnegative(),
   /** Set when somebody asked for its end. */
   cancelGraceMs: z.int().nonnegative().optional(),
+  /** When the cancel that counts was signed: the same one again is a replay. */
+  cancelIssuedAt: z.int().nonnegative().optional(),
   /** The event that told its end. */
   endedSeq: z.int().positive().optional(),
   logBytes: z.int().nonnegative().optional(),
@@ -41,6 +44,18 @@ export type ScheduleEntry = z.infer<typeof ScheduleEntry>;
 export const KeptOutput = OutputLine.omit({ type: true });
 export type KeptOutput = z.infer<typeof KeptOutput>;
 
+/** A checkpoint of the server's record that this agent saw, as it was signed. */
+export const KeptCheckpoint = z.object({
+  serverId: z.string(),
+  size: z.int().nonnegative(),
+  head: z.string(),
+  at: z.int(),
+  envelope: Envelope,
+  /** The server declared later that its record was set back before this. */
+  isLost: z.boolean().optional(),
+});
+export type KeptCheckpoint = z.infer<typeof KeptCheckpoint>;
+
 export const JournaledEvent = z.object({ seq: z.int().positive(), body: AgentEvent });
 export type JournaledEvent = z.infer<typeof JournaledEvent>;
 
@@ -53,12 +68,16 @@ export interface JournalSnapshot {
   readonly upHead: number;
   readonly upAcked: number;
   readonly issueNo: number;
+  /** Manifests issued before this instant are refused: what was accepted before is not known any more. */
+  readonly issuedFloor: number;
   /** Not yet acknowledged, in order. */
   readonly events: readonly JournaledEvent[];
   readonly jobs: readonly JobRecord[];
   /** Attempts that were accepted and are over. Names alone, and for good: none runs a second time. */
   readonly settled: readonly JobName[];
   readonly schedule: readonly ScheduleEntry[];
+  /** Oldest first. */
+  readonly checkpoints: readonly KeptCheckpoint[];
   /** Jobs found in the runtime when the journal was new: reported, and otherwise left alone. */
   readonly foreign: readonly JobName[];
 }
@@ -68,8 +87,10 @@ export type JournalWrite =
   | { readonly kind: "event"; readonly seq: number; readonly body: AgentEvent }
   | { readonly kind: "events_acked"; readonly upTo: number }
   | { readonly kind: "issue"; readonly issueNo: number }
+  | { readonly kind: "issued_floor"; readonly at: number }
   | { readonly kind: "job"; readonly record: JobRecord }
   | { readonly kind: "job_removed"; readonly name: JobName }
+  | { readonly kind: "checkpoints"; readonly list: readonly KeptCheckpoint[] }
   | { readonly kind: "foreign"; readonly names: readonly JobName[] }
   | { readonly kind: "schedule"; readonly entry: ScheduleEntry }
   | { readonly kind: "schedule_removed"; readonly component: string }
@@ -83,9 +104,10 @@ export type JournalWrite =
   | { readonly kind: "job_secrets"; readonly name: JobName; readonly secrets: readonly string[] }
   | { readonly kind: "secret"; readonly name: string; readonly value: string }
   /** Both sequences start anew, under a new id; events not yet acknowledged are numbered from 1. */
-  | { readonly kind: "restart"; readonly journalId: string };
+  | { readonly kind: "restart"; readonly journalId: string }
+  | ReleaseWrite;
 
-export interface Journal {
+export interface Journal extends ReleaseMemory {
   /** All that the agent needs to go on where it stopped. */
   load(): JournalSnapshot;
 

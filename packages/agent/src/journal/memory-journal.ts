@@ -7,9 +7,12 @@ import type {
   JournaledEvent,
   JournalSnapshot,
   JournalWrite,
+  KeptCheckpoint,
   KeptOutput,
   ScheduleEntry,
 } from "./journal.ts";
+import { createMemoryReleases } from "./memory-releases.ts";
+import { isReleaseWrite } from "./release-memory.ts";
 
 export function createMemoryJournal({ journalId }: { readonly journalId: string }): Journal {
   let id = journalId;
@@ -18,14 +21,17 @@ export function createMemoryJournal({ journalId }: { readonly journalId: string 
   let upHead = 0;
   let upAcked = 0;
   let issueNo = 0;
+  let issuedFloor = 0;
   let events: JournaledEvent[] = [];
   let foreign: readonly JobName[] = [];
+  let checkpoints: readonly KeptCheckpoint[] = [];
   const jobs = new Map<JobName, JobRecord>();
   const settled = new Set<JobName>();
   const schedule = new Map<string, ScheduleEntry>();
   const outputs = new Map<string, readonly KeptOutput[]>();
   const secrets = new Map<string, string>();
   const jobSecrets = new Map<JobName, readonly string[]>();
+  const releases = createMemoryReleases();
 
   return {
     load: () =>
@@ -36,10 +42,12 @@ export function createMemoryJournal({ journalId }: { readonly journalId: string 
         upHead,
         upAcked,
         issueNo,
+        issuedFloor,
         events,
         jobs: [...jobs.values()],
         settled: [...settled],
         schedule: [...schedule.values()],
+        checkpoints,
         foreign,
       }),
     commit(writes) {
@@ -49,10 +57,14 @@ export function createMemoryJournal({ journalId }: { readonly journalId: string 
     outputs: () => new Map(outputs),
     secret: (name) => secrets.get(name),
     jobSecrets: (name) => jobSecrets.get(name) ?? [],
+    statement: (index) => releases.statement(index),
+    statements: () => releases.statements(),
+    releases: (install) => releases.releases(install),
     close() {},
   };
 
   function write(entry: JournalWrite): void {
+    if (isReleaseWrite(entry)) return releases.write(entry);
     switch (entry.kind) {
       case "down_acked":
         downAcked = entry.seq;
@@ -68,12 +80,18 @@ export function createMemoryJournal({ journalId }: { readonly journalId: string 
       case "issue":
         issueNo = entry.issueNo;
         break;
+      case "issued_floor":
+        issuedFloor = entry.at;
+        break;
       case "job":
         jobs.set(entry.record.name, entry.record);
         break;
       case "job_removed":
         if (jobs.delete(entry.name)) settled.add(entry.name);
         jobSecrets.delete(entry.name);
+        break;
+      case "checkpoints":
+        checkpoints = entry.list;
         break;
       case "foreign":
         foreign = entry.names;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { stat, writeFile } from "node:fs/promises";
+import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
@@ -65,11 +65,42 @@ test("is readable by its owner alone", async (t) => {
   assert.equal((await stat(path)).mode & 0o777, 0o600);
 });
 
-test("a file that is no journal is refused with a sentence", async (t) => {
-  const path = join(await temporaryDirectory(t), "journal.db");
-  await writeFile(path, "this is no database, and long enough to be looked at as one by SQLite");
+test("a file that is no journal is moved aside, and a new journal begins", async (t) => {
+  const directory = await temporaryDirectory(t);
+  const path = join(directory, "journal.db");
+  const text = "this is no database, and long enough to be looked at as one by SQLite";
+  await writeFile(path, text);
+  const said: string[] = [];
 
-  assert.throws(() => createSqliteJournal({ path }), /journal cannot be written/);
+  const journal = createSqliteJournal({ path, onDamaged: (because) => said.push(because) });
+  t.after(() => journal.close());
+
+  assert.equal(journal.load().fresh, true);
+  assert.match(said.join(), /journal was damaged; it lies in .*journal\.db\.damaged-/);
+  const aside = (await readdir(directory)).find((file) => file.includes("damaged"));
+  assert.equal(await readFile(join(directory, aside ?? ""), "utf8"), text);
+});
+
+test("a journal with overwritten pages counts as lost, whichever page it is", async (t) => {
+  const path = join(await temporaryDirectory(t), "journal.db");
+  const written = createSqliteJournal({ path });
+  const body = { type: "alarm", at: 1, code: "c", because: "b".repeat(20_000) } as const;
+  written.commit([{ kind: "event", seq: 1, body }]);
+  written.close();
+  const bytes = await readFile(path);
+  const PAGE = 4_096;
+
+  for (let page = 0; page < bytes.length / PAGE; page++) {
+    const spoilt = Buffer.from(bytes);
+    spoilt.fill(0xa5, page * PAGE, (page + 1) * PAGE);
+    await writeFile(path, spoilt);
+    const journal = createSqliteJournal({ path });
+    const { fresh } = journal.load();
+    journal.commit([{ kind: "down_acked", seq: 1 }]);
+    journal.close();
+
+    assert.equal(fresh, true, `page ${page}`);
+  }
 });
 
 test("a journal of a newer agent is not touched", async (t) => {

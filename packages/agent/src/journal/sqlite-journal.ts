@@ -2,23 +2,26 @@
 // loss of power. Readable by its owner alone: it holds the install's generated secrets.
 
 import { randomUUID } from "node:crypto";
-import { chmodSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { AgentEvent } from "@exclave/api";
 import { Failure, JobName } from "@exclave/core";
+import { privateDatabase } from "@exclave/oci";
 import { z } from "zod";
 import {
   JobRecord,
   type Journal,
   type JournalSnapshot,
   type JournalWrite,
+  KeptCheckpoint,
   KeptOutput,
   ScheduleEntry,
 } from "./journal.ts";
+import { isReleaseWrite } from "./release-memory.ts";
+import { createReleaseTables, RELEASE_SCHEMA } from "./release-tables.ts";
 
-const SCHEMA_VERSION = 1;
-const SCHEMA = `
+const FIRST_SCHEMA = `
   create table facts (name text primary key, value text not null) strict;
   create table events (seq integer primary key, body text not null) strict;
   create table jobs (name text primary key, ended_seq integer, record text not null) strict;
@@ -28,14 +31,31 @@ const SCHEMA = `
   create table outputs (component text primary key, outputs text not null) strict;
   create table secrets (name text primary key, value text not null) strict;
 `;
+/** A journal's version is how many of these it has been through. */
+const MIGRATIONS = [FIRST_SCHEMA, RELEASE_SCHEMA];
 
 export interface SqliteJournalOptions {
   readonly path: string;
   /** The file may not grow beyond this many pages. */
   readonly pagesMax?: number;
+  /** Told when the file was damaged: it is moved aside and the journal counts as lost. */
+  readonly onDamaged?: (because: string) => void;
 }
 
-export function createSqliteJournal({ path, pagesMax }: SqliteJournalOptions): Journal {
+export function createSqliteJournal(options: SqliteJournalOptions): Journal {
+  try {
+    return openJournal(options);
+  } catch (reason) {
+    if (!isDamaged(reason)) throw reason;
+    const aside = moveAside(options.path);
+    options.onDamaged?.(
+      `the agent's journal was damaged; it lies in ${aside}, and a new one begins`,
+    );
+    return openJournal(options);
+  }
+}
+
+function openJournal({ path, pagesMax }: SqliteJournalOptions): Journal {
   const database = openDatabase(path);
   if (pagesMax !== undefined) database.exec(`pragma max_page_count = ${pagesMax}`);
   const run = (sql: string, ...values: (string | number | null)[]) =>
@@ -47,8 +67,33 @@ export function createSqliteJournal({ path, pagesMax }: SqliteJournalOptions): J
     run("insert or replace into facts values (?, ?)", name, String(value));
 
   if (fact("journal_id") === undefined) setFact("journal_id", randomUUID());
+  const releases = createReleaseTables(database);
 
-  return { load, commit, outputs, secret, jobSecrets, close: () => database.close() };
+  mustLoad();
+  return {
+    load,
+    commit,
+    outputs,
+    secret,
+    jobSecrets,
+    statement: (index) => releases.statement(index),
+    statements: () => releases.statements(),
+    releases: (install) => releases.releases(install),
+    close: () => database.close(),
+  };
+
+  /** Read once before anybody relies on it: what cannot be read is damage. */
+  function mustLoad(): void {
+    try {
+      load();
+      outputs();
+    } catch (cause) {
+      database.close();
+      throw cause instanceof SyntaxError || cause instanceof z.ZodError
+        ? damaged(cause)
+        : journalFailure(cause);
+    }
+  }
 
   function load(): JournalSnapshot {
     const events = rows("select seq, body from events order by seq").map(({ seq, body }) => ({
@@ -62,6 +107,7 @@ export function createSqliteJournal({ path, pagesMax }: SqliteJournalOptions): J
       upHead: Number(fact("up_head") ?? 0),
       upAcked: Number(fact("up_acked") ?? 0),
       issueNo: Number(fact("issue_no") ?? 0),
+      issuedFloor: Number(fact("issued_floor") ?? 0),
       events,
       jobs: rows("select record from jobs order by rowid").map(({ record }) =>
         JobRecord.parse(JSON.parse(String(record))),
@@ -70,6 +116,7 @@ export function createSqliteJournal({ path, pagesMax }: SqliteJournalOptions): J
       schedule: rows("select entry from schedule order by component").map(({ entry }) =>
         ScheduleEntry.parse(JSON.parse(String(entry))),
       ),
+      checkpoints: z.array(KeptCheckpoint).parse(JSON.parse(fact("checkpoints") ?? "[]")),
       foreign: z.array(JobName).parse(JSON.parse(fact("foreign") ?? "[]")),
     };
   }
@@ -88,6 +135,7 @@ export function createSqliteJournal({ path, pagesMax }: SqliteJournalOptions): J
   }
 
   function write(entry: JournalWrite): void {
+    if (isReleaseWrite(entry)) return releases.write(entry);
     switch (entry.kind) {
       case "down_acked":
         setFact("down_acked", entry.seq);
@@ -103,6 +151,9 @@ export function createSqliteJournal({ path, pagesMax }: SqliteJournalOptions): J
       case "issue":
         setFact("issue_no", entry.issueNo);
         break;
+      case "issued_floor":
+        setFact("issued_floor", entry.at);
+        break;
       case "job":
         keepJob(entry.record);
         break;
@@ -110,6 +161,9 @@ export function createSqliteJournal({ path, pagesMax }: SqliteJournalOptions): J
         run("insert or ignore into settled select name from jobs where name = ?", entry.name);
         run("delete from jobs where name = ?", entry.name);
         run("delete from job_secrets where name = ?", entry.name);
+        break;
+      case "checkpoints":
+        setFact("checkpoints", JSON.stringify(entry.list));
         break;
       case "foreign":
         setFact("foreign", JSON.stringify(entry.names));
@@ -194,20 +248,25 @@ export function createSqliteJournal({ path, pagesMax }: SqliteJournalOptions): J
 }
 
 function openDatabase(path: string): DatabaseSync {
+  let database: DatabaseSync | undefined;
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    const database = new DatabaseSync(path);
-    chmodSync(path, 0o600);
+    privateDatabase(path);
+    database = new DatabaseSync(path);
     database.exec("pragma journal_mode = wal; pragma synchronous = full;");
     const version = Number(database.prepare("pragma user_version").get()?.user_version);
-    if (version > SCHEMA_VERSION) {
+    const check = Object.values(database.prepare("pragma quick_check(1)").get() ?? {})[0];
+    if (check !== "ok") throw damaged(new Error(String(check)));
+    if (version > MIGRATIONS.length) {
       throw new Failure("conflict", `${path} was written by a newer agent than this one`);
     }
-    if (version === 0) {
-      database.exec(`begin; ${SCHEMA} pragma user_version = ${SCHEMA_VERSION}; commit;`);
+    for (const [done, migration] of MIGRATIONS.entries()) {
+      if (done < version) continue;
+      database.exec(`begin; ${migration} pragma user_version = ${done + 1}; commit;`);
     }
     return database;
   } catch (cause) {
+    database?.close();
     throw journalFailure(cause);
   }
 }
@@ -220,5 +279,27 @@ function journalFailure(cause: unknown): Failure {
   if (errcode !== undefined && (errcode & 0xff) === SQLITE_FULL) {
     return new Failure("disk_full", "there is no room left for the agent's journal", { cause });
   }
+  if (errcode !== undefined && DAMAGED_CODES.has(errcode & 0xff)) return damaged(cause);
   return new Failure("unavailable", `the agent's journal cannot be written: ${message}`, { cause });
+}
+
+/** SQLITE_CORRUPT and SQLITE_NOTADB. */
+const DAMAGED_CODES = new Set([11, 26]);
+
+function damaged(cause: unknown): Failure {
+  const message = `the agent's journal is damaged: ${(cause as Error).message}`;
+  return new Failure("unavailable", message, { cause, details: { isDamaged: true } });
+}
+
+/** Whether a start from an empty journal is the only way on. */
+export function isDamaged(reason: unknown): boolean {
+  return reason instanceof Failure && reason.details.isDamaged === true;
+}
+
+function moveAside(path: string): string {
+  const aside = `${path}.damaged-${Date.now()}`;
+  for (const ending of ["", "-wal", "-shm"]) {
+    if (existsSync(path + ending)) renameSync(path + ending, aside + ending);
+  }
+  return aside;
 }

@@ -2,24 +2,36 @@
 
 import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import {
+  CANCEL_PAYLOAD_TYPE,
+  type Cancel,
+  cancelBytes,
   digestOf,
   type Envelope,
+  InstallId,
   Instant,
   JobId,
   jobName,
+  judgeCancel,
   judgeEnvelope,
+  keysOfRole,
   MANIFEST_PAYLOAD_TYPE,
   Manifest,
   type ManifestStep,
   manifestBytes,
+  nextTrust,
+  openCheckpoint,
   signEnvelope,
+  type TrustDocument,
 } from "@exclave/core";
-import type { AgentRules } from "../core/agent-state.ts";
-import { verifyEd25519 } from "../identity.ts";
+import { verifySignature } from "@exclave/oci";
+import type { AgentRules, CancelCommand } from "../core/agent-state.ts";
 import type { JobRecord } from "../journal/journal.ts";
 import type { Log } from "../log.ts";
+import type { TrustFile } from "../trust/trust-file.ts";
 
 export const NOW = 1_800_000_000_000;
+export const ACME = InstallId.parse("iacmeaaaaaaaaaaaa");
+export const GLOBEX = InstallId.parse("iglobexaaaaaaaaaa");
 export const DIGEST = digestOf("some image");
 
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
@@ -47,7 +59,7 @@ export function job(name = "job", { step, ...changes }: ManifestChanges = {}): M
     version: 1,
     id: jobId(name),
     attempt: 1,
-    audience: "acme",
+    audience: ACME,
     issueNo: ++issued,
     operation,
     steps: [
@@ -81,6 +93,8 @@ export interface Director {
   readonly keyid: string;
   readonly spki: string;
   seal(manifest: Manifest): Envelope;
+  /** A signed wish that this attempt stop. */
+  cancel(job: string, changes?: Partial<Record<keyof Cancel, unknown>>): CancelCommand;
 }
 
 export function createDirector(keyid = "director"): Director {
@@ -94,6 +108,23 @@ export function createDirector(keyid = "director"): Director {
         keyid,
         sign: (bytes) => sign(null, bytes, privateKey),
       }),
+    cancel(job, changes = {}) {
+      const [issuedAt, notAfter] = [NOW, NOW + 60_000];
+      const about = {
+        version: 1,
+        audience: ACME,
+        job,
+        attempt: 1,
+        requestedBy: "ada",
+        because: "",
+      };
+      const cancel = { ...about, graceMs: 0, issuedAt, notAfter, ...changes } as Cancel;
+      const envelope = signEnvelope(CANCEL_PAYLOAD_TYPE, cancelBytes(cancel), {
+        keyid,
+        sign: (bytes) => sign(null, bytes, privateKey),
+      });
+      return { type: "job_cancel", job: JobId.parse(job), attempt: 1, envelope };
+    },
   };
 }
 
@@ -101,22 +132,64 @@ export function spkiOf(key: KeyObject): string {
   return key.export({ format: "der", type: "spki" }).toString("base64");
 }
 
-/** Rules of an install agent that trusts this director and nobody else. */
-export function rulesFor(director: Director, changes: Partial<AgentRules> = {}): AgentRules {
+/** A trust document in which this director, and nobody else, has the say. */
+export function trustIn({ keyid, spki }: Pick<Director, "keyid" | "spki">): TrustDocument {
+  const role = { keyids: [keyid], threshold: 1 };
+  return {
+    version: 1,
+    expiresAt: Instant.parse(NOW + 365 * 24 * 60 * 60_000),
+    keys: { [keyid]: { spki, scheme: "ed25519" } },
+    roles: { root: role, release: role, director: role, checkpoint: role },
+    origins: ["http://vendor.test", "https://vendor.test"],
+  };
+}
+
+export function memoryTrust(director: Director): TrustFile {
+  let document = trustIn(director);
+  return {
+    current: () => document,
+    keep(_, next) {
+      document = next;
+    },
+    role: (role) => keysOfRole(document, role, Instant.parse(NOW)),
+  };
+}
+
+/** Rules of an install agent that goes by its trust document. */
+export function testRules(changes: Partial<AgentRules> = {}): AgentRules {
   return {
     kind: "install",
-    judge: (envelope, { now, lastIssueNo, seenAttempts }) =>
+    judge: (envelope, { now, trust, lastIssueNo, seenAttempts }) =>
       judgeEnvelope({
         envelope,
-        keys: [{ keyid: director.keyid, spki: director.spki }],
-        verify: verifyEd25519,
-        audience: "acme",
+        ...keysOfRole(trust, "director", Instant.parse(now)),
+        verify: verifySignature,
+        audience: ACME,
         now: Instant.parse(now),
         clockSkewMs: 60_000,
         lastIssueNo,
         seenAttempts,
       }),
+    judgeCancel: ({ envelope, job, attempt }, { now, trust }) =>
+      judgeCancel({
+        envelope,
+        ...keysOfRole(trust, "director", Instant.parse(now)),
+        verify: verifySignature,
+        audience: ACME,
+        job,
+        attempt,
+        now: Instant.parse(now),
+        clockSkewMs: 60_000,
+      }),
+    nextTrust: (current, envelope, now) =>
+      nextTrust({ current, envelope, now: Instant.parse(now), verify: verifySignature }),
+    openCheckpoint: (envelope, trust, now) =>
+      openCheckpoint(envelope, {
+        ...keysOfRole(trust, "checkpoint", Instant.parse(now)),
+        verify: verifySignature,
+      }),
     jobsMax: 8,
+    debugJobsMax: 4,
     resumesMax: 3,
     publishes: [],
     ...changes,

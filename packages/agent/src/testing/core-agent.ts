@@ -1,7 +1,13 @@
 // An agent core over a memory journal, for tests: what it wants done is looked at, not done.
 
-import type { AgentEvent, ServerCommand, ServerFrame } from "@exclave/api";
-import { type Envelope, type JobName, jobName, type Manifest } from "@exclave/core";
+import type { AgentEvent, ServerCommand, ServerFrame, UnreadableCommand } from "@exclave/api";
+import {
+  type Envelope,
+  type JobName,
+  jobName,
+  type Manifest,
+  type TrustDocument,
+} from "@exclave/core";
 import { advanceAgent } from "../core/agent-core.ts";
 import { NOTHING_SAID } from "../core/agent-jobs.ts";
 import {
@@ -14,7 +20,7 @@ import {
 } from "../core/agent-state.ts";
 import type { Journal } from "../journal/journal.ts";
 import { createMemoryJournal } from "../journal/memory-journal.ts";
-import { createDirector, type Director, NOW, rulesFor } from "./builders.ts";
+import { createDirector, type Director, NOW, testRules, trustIn } from "./builders.ts";
 
 export const SUCCEEDED: EndedJob = {
   outcome: { kind: "succeeded" },
@@ -27,15 +33,17 @@ export function agentWith({
   director = createDirector(),
   rules = {},
   journal = emptyJournal(),
+  trust = trustIn(director),
 }: {
   readonly director?: Director;
   readonly rules?: Partial<AgentRules>;
   readonly journal?: Journal;
+  readonly trust?: TrustDocument;
 } = {}) {
-  let state: AgentState = restoreState(journal.load());
+  let state: AgentState = restoreState(journal.load(), trust);
   let seq = journal.load().downAcked;
   let effects: AgentEffect[] = [];
-  const all = rulesFor(director, rules);
+  const all = testRules(rules);
 
   const agent = {
     director,
@@ -48,7 +56,8 @@ export function agentWith({
       effects = [...next.effects];
       return effects;
     },
-    frame: (frame: ServerFrame, now = NOW) => agent.feed({ kind: "frame", frame }, now),
+    frame: (frame: ServerFrame | UnreadableCommand, now = NOW) =>
+      agent.feed({ kind: "frame", frame }, now),
     welcome: (
       upAcked = journal.load().upAcked,
       logs: { job: never; attempt: number; upTo: number }[] = [],
@@ -83,7 +92,7 @@ export function agentWith({
       return state;
     },
     /** The same journal in a new life; everything in memory is gone. */
-    restart: () => agentWith({ director, rules, journal }),
+    restart: () => agentWith({ director, rules, journal, trust: state.trust }),
   };
   return agent;
 }

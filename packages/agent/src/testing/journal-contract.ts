@@ -3,7 +3,9 @@
 
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
+import { type Digest, digestOf } from "@exclave/core";
 import type { Journal, JournalWrite } from "../journal/journal.ts";
+import { type KeptStatement, STATEMENTS_MAX } from "../journal/release-memory.ts";
 import { job, recordOf } from "./builders.ts";
 
 export interface JournalUnderTest {
@@ -122,6 +124,59 @@ export function describeJournal(
       assert.equal(reopen().outputs().size, 0);
     });
 
+    test("keeps statements, floors and what each component is deployed from", async (t) => {
+      const { journal, reopen } = await create(t);
+      const [one, two] = [digestOf("one"), digestOf("two")];
+      const api = { install: "acme", component: "api" };
+      journal.commit([
+        statement(one),
+        { kind: "release_floor", install: "acme", number: 1, numberMin: 1, index: one },
+        { kind: "deploying", ...api, index: one },
+        { kind: "deployed", ...api, index: one },
+      ]);
+      journal.commit([
+        statement(two),
+        { kind: "release_floor", install: "acme", number: 2, numberMin: 1, index: two },
+        { kind: "deploying", ...api, index: two },
+        { kind: "deployed", install: "globex", component: "api", index: one },
+      ]);
+
+      const again = reopen();
+
+      const { kind: _, ...kept } = statement(one);
+      assert.deepEqual(again.statement(one), kept);
+      assert.equal(again.statement(digestOf("three")), undefined);
+      assert.deepEqual(
+        again.statements().map(({ index }) => index),
+        [two, one],
+      );
+      assert.deepEqual(again.releases("acme").floor, { number: 2, numberMin: 1 });
+      assert.deepEqual([...again.releases("acme").deployed], [["api", [one, two]]]);
+      assert.deepEqual(again.releases("initech"), { deployed: new Map() });
+      again.commit([{ kind: "undeployed", ...api }]);
+      assert.equal(reopen().releases("acme").deployed.size, 0);
+      reopen().commit([{ kind: "release_forgotten", install: "acme" }]);
+      assert.deepEqual(reopen().releases("acme"), { deployed: new Map() });
+      assert.deepEqual([...reopen().releases("globex").deployed], [["api", [one]]]);
+    });
+
+    test("keeps so many statements, and those that something is deployed from", async (t) => {
+      const { journal, reopen } = await create(t);
+      const used = digestOf("used");
+      journal.commit([
+        statement(used),
+        { kind: "deployed", install: "acme", component: "api", index: used },
+      ]);
+
+      const digests = Array.from({ length: STATEMENTS_MAX + 5 }, (_, at) => digestOf({ at }));
+      for (const digest of digests) journal.commit([statement(digest)]);
+
+      const kept = reopen()
+        .statements()
+        .map(({ index }) => index);
+      assert.deepEqual(kept, [...digests.slice(5).toReversed(), used]);
+    });
+
     test("starts both sequences anew and keeps what was not acknowledged", async (t) => {
       const { journal, reopen } = await create(t);
       const told = { ...recordOf(job("told")), status: "ended" as const, endedSeq: 2 };
@@ -147,4 +202,11 @@ export function describeJournal(
       assert.deepEqual(jobs, [{ ...untold, endedSeq: 1 }]);
     });
   });
+}
+
+function statement(index: Digest): { readonly kind: "statement" } & KeptStatement {
+  const payloadType = "application/vnd.in-toto+json";
+  const envelope = { payloadType, payload: "e30=", signatures: [{ sig: "e30=" }] } as const;
+  const kept = { ...envelope, signatures: [...envelope.signatures] };
+  return { kind: "statement", index, artifact: digestOf({ index }), envelope: kept };
 }

@@ -1,10 +1,11 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import { removeTree } from "@exclave/runtime";
 
 export async function temporaryDirectory(t: TestContext): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), "exclave-agent-"));
-  t.after(() => rm(directory, { recursive: true, force: true }));
+  t.after(() => removeTree(directory));
   return directory;
 }

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { JoinRequest, JoinResponse } from "../join.ts";
-import { AgentView } from "../resources.ts";
+import { AgentView, Time } from "../resources.ts";
 import { get, list, none, page, post } from "./call-shapes.ts";
 
 export const joinAgent = post({
@@ -33,6 +33,6 @@ export const createJoin = post({
   summary: "Makes a single-use join string for a build or setup agent",
   params: none,
   body: z.object({ kind: z.enum(["build", "setup"]) }),
-  response: z.object({ joinString: z.string(), expiresAt: z.int() }),
+  response: z.object({ joinString: z.string(), expiresAt: Time }),
   status: 201,
 });

@@ -1,5 +1,6 @@
 // The record.
 
+import { Envelope } from "@exclave/core";
 import { z } from "zod";
 import { AuditView } from "../resources.ts";
 import { get, none } from "./call-shapes.ts";
@@ -22,4 +23,14 @@ export const listAudit = get({
     size: z.int(),
     head: z.string(),
   }),
+});
+
+export const getCheckpoint = get({
+  name: "getCheckpoint",
+  path: "/v1/audit/checkpoint",
+  access: "viewer",
+  summary: "A signed checkpoint of the record, and every version of the trust document",
+  params: none,
+  query: none,
+  response: z.object({ checkpoint: Envelope, trust: z.array(Envelope) }),
 });

@@ -7,8 +7,11 @@ export const none = z.object({});
 export const nothing = z.undefined();
 export const list = <Item extends z.ZodType>(item: Item) =>
   z.object({ items: z.array(item), next: z.string().nullable() });
+/** Items of one page: what a page costs is bounded, however many there are. */
+export const PAGE_ITEMS_MAX = 200;
+
 export const page = z.object({
-  limit: z.coerce.number().int().min(1).max(1000).default(100),
+  limit: z.coerce.number().int().min(1).max(PAGE_ITEMS_MAX).default(100),
   cursor: z.string().optional(),
 });
 
@@ -36,7 +39,11 @@ export function get<P extends z.ZodObject, Q extends z.ZodObject, R extends z.Zo
 }
 
 export function post<P extends z.ZodObject, B extends z.ZodType, R extends z.ZodType>(
-  shape: Omit<Shape<P, typeof none, R>, "query"> & { readonly body: B; readonly status?: number },
+  shape: Omit<Shape<P, typeof none, R>, "query"> & {
+    readonly body: B;
+    readonly bodyBytesMax?: number;
+    readonly status?: number;
+  },
 ) {
   return call({
     status: 200,

@@ -1,12 +1,24 @@
 // Installs and what people ask of them.
 
-import { AppName, ChannelName, ComponentName, InstallName } from "@exclave/core";
+import {
+  AppName,
+  ChannelName,
+  ComponentName,
+  INPUTS_BYTES_MAX,
+  InstallName,
+  MANIFEST_BYTES_MAX,
+} from "@exclave/core";
 import { z } from "zod";
 import { call } from "../call.ts";
 import { InstallView, JobView } from "../resources.ts";
 import { get, list, none, nothing, page, post } from "./call-shapes.ts";
 
+/** By name or by id: an id has the form of a name too. */
 const Install = z.object({ install: InstallName });
+
+/** More than may be in there, so that what is too large is named by the part it is. */
+const INPUTS_BODY_BYTES_MAX = 4 * INPUTS_BYTES_MAX;
+const ARGUMENTS_BODY_BYTES_MAX = 2 * MANIFEST_BYTES_MAX;
 
 export const createInstall = post({
   name: "createInstall",
@@ -20,9 +32,10 @@ export const createInstall = post({
     channel: ChannelName.default("stable" as ChannelName),
     sandbox: z.string().default("local"),
     inputs: z.record(z.string(), z.unknown()).default({}),
-    /** Where the local sandbox puts the install; the server's default otherwise. */
-    directory: z.string().optional(),
+    /** What the sandbox is told, in its own words: for `local`, where the install's `directory` is. */
+    sandboxConfig: z.record(z.string(), z.unknown()).default({}),
   }),
+  bodyBytesMax: INPUTS_BODY_BYTES_MAX,
   response: InstallView,
   status: 201,
 });
@@ -51,15 +64,30 @@ export const deployInstall = post({
   name: "deployInstall",
   path: "/v1/installs/:install/deploy",
   access: "operator",
-  summary: "Asks for a release, a retry, or the removal of components no longer wanted",
+  summary:
+    "Asks for a release, a retry, a new apply of components, or the removal of those no longer wanted",
   params: Install,
   body: z.object({
     release: z.string().optional(),
     channel: ChannelName.optional(),
     inputs: z.record(z.string(), z.unknown()).optional(),
     allowDestroy: z.array(ComponentName).default([]),
+    /** Deployed components to apply again as they are. */
+    components: z.array(ComponentName).max(256).default([]),
     retry: z.boolean().default(true),
   }),
+  bodyBytesMax: INPUTS_BODY_BYTES_MAX,
+  response: InstallView,
+});
+
+export const setupInstall = post({
+  name: "setupInstall",
+  path: "/v1/installs/:install/setup",
+  access: "operator",
+  summary:
+    "Runs the setup of the install's sandbox again; what is there stays, and the agent joins anew",
+  params: Install,
+  body: z.object({ because: z.string().max(1_000).default("asked for") }),
   response: InstallView,
 });
 
@@ -82,7 +110,7 @@ export const forgetInstall = call({
   params: Install,
   query: z.object({ force: z.stringbool().default(false) }),
   body: nothing,
-  response: z.object({ forgotten: z.string(), note: z.string() }),
+  response: z.object({ forgotten: z.string(), id: z.string(), note: z.string() }),
   produces: "json",
   consumes: "nothing",
   status: 200,
@@ -108,6 +136,7 @@ export const runInInstall = post({
     }),
     z.object({ operation: z.literal("status") }),
   ]),
+  bodyBytesMax: ARGUMENTS_BODY_BYTES_MAX,
   response: JobView,
   status: 201,
 });

@@ -1,19 +1,22 @@
 // Apps, sources, releases, channels and the component types.
 
-import { AppName, ChannelName, Digest, PluginDescriptor } from "@exclave/core";
+import { APP_BYTES_MAX, AppName, ChannelName, Digest, PluginDescriptor } from "@exclave/core";
 import { z } from "zod";
 import { call } from "../call.ts";
 import { ChannelView, PluginView, ReleaseView } from "../resources.ts";
 import { get, list, none, nothing, page, post } from "./call-shapes.ts";
 
+/** The text as JSON spells it, and what the vendor's own plugins say of themselves. */
+const APP_BODY_BYTES_MAX = 3 * APP_BYTES_MAX;
+
 export const listPlugins = get({
   name: "listPlugins",
   path: "/v1/plugins",
   access: "viewer",
-  summary: "Component types this server knows",
+  summary: "Component types and sandboxes this server knows",
   params: none,
   query: page,
-  response: list(PluginView),
+  response: list(PluginView).extend({ sandboxes: z.array(z.string()).default([]) }),
 });
 
 export const checkApp = post({
@@ -27,6 +30,7 @@ export const checkApp = post({
     file: z.string().default("exclave.yaml"),
     plugins: z.record(z.string(), PluginDescriptor).optional(),
   }),
+  bodyBytesMax: APP_BODY_BYTES_MAX,
   response: z.object({ app: z.string(), components: z.array(z.string()) }),
 });
 
@@ -78,6 +82,7 @@ export const createRelease = post({
     channel: ChannelName.optional(),
     because: z.string().optional(),
   }),
+  bodyBytesMax: APP_BODY_BYTES_MAX,
   response: ReleaseView,
   status: 201,
 });

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { call } from "../call.ts";
-import { LiveEvent } from "../resources.ts";
+import { LiveEvent, Time } from "../resources.ts";
 import { get, none, nothing } from "./call-shapes.ts";
 
 export const getInfo = get({
@@ -16,7 +16,7 @@ export const getInfo = get({
     name: z.literal("exclave"),
     version: z.string(),
     protocol: z.string(),
-    startedAt: z.int(),
+    startedAt: Time,
   }),
 });
 

@@ -5,17 +5,20 @@
 import {
   AgentId,
   ArtifactLine,
+  CHECKPOINTS_MAX,
+  Effect,
   Envelope,
   FAILURE_CODES,
   Health,
   JobId,
+  JobReport,
   ResultLine,
 } from "@exclave/core";
 import { z } from "zod";
+import { FRAME_BYTES_MAX, HELLO_JOBS_MAX } from "./link-limits.ts";
 
 export const LINK_PROTOCOL = "exclave.v1";
 export const LINK_PATH = "/v1/link";
-export const FRAME_BYTES_MAX = 256 * 1024;
 
 const JobAttempt = z.object({ job: JobId, attempt: z.int().positive() });
 
@@ -30,6 +33,7 @@ export const RejectCode = z.enum([
   "policy",
   "disk_full",
   "not_synced",
+  "rate_limited",
   "invalid",
 ]);
 export type RejectCode = z.infer<typeof RejectCode>;
@@ -54,6 +58,17 @@ export const JobOutcome = z.discriminatedUnion("kind", [
 ]);
 export type JobOutcome = z.infer<typeof JobOutcome>;
 
+/** More components than this in one install are not spoken of at once. */
+export const LOOKS_MAX = 512;
+
+export const AppliedComponent = z.object({
+  component: z.string(),
+  type: z.string(),
+  release: z.string(),
+  effect: Effect,
+});
+export type AppliedComponent = z.infer<typeof AppliedComponent>;
+
 export const AgentEvent = z.discriminatedUnion("type", [
   JobAttempt.extend({ type: z.literal("job_accepted"), at: z.int() }),
   JobAttempt.extend({
@@ -72,6 +87,8 @@ export const AgentEvent = z.discriminatedUnion("type", [
     outputsDigest: z.string().optional(),
     artifacts: z.array(ArtifactLine).default([]),
     result: ResultLine.optional(),
+    /** The resources it touched and how far it was, as it said so. */
+    report: JobReport.optional(),
     logBytes: z.int().nonnegative(),
     logSha256: z.string(),
   }),
@@ -91,6 +108,8 @@ export const AgentEvent = z.discriminatedUnion("type", [
     type: z.literal("inventory"),
     at: z.int(),
     jobs: z.array(z.object({ job: z.string(), attempt: z.int(), state: z.string() })),
+    /** What the agent applied last of each component it looks at, whatever the server remembers. */
+    deployed: z.array(AppliedComponent).max(LOOKS_MAX).optional(),
   }),
   /** Images the build agent pushed at its start: the runner, the plugins, the sandboxes. */
   z.object({
@@ -106,6 +125,13 @@ export const AgentEvent = z.discriminatedUnion("type", [
       }),
     ),
   }),
+  /** From now on this agent goes by that version of the trust document. */
+  z.object({
+    type: z.literal("trust_changed"),
+    at: z.int(),
+    version: z.int().positive(),
+    digest: z.string().max(200),
+  }),
   /** Something the agent refused or noticed that no job of ours explains. */
   z.object({ type: z.literal("alarm"), at: z.int(), code: z.string(), because: z.string() }),
 ]);
@@ -115,7 +141,12 @@ export type AgentEvent = z.infer<typeof AgentEvent>;
 
 export const ServerCommand = z.discriminatedUnion("type", [
   JobAttempt.extend({ type: z.literal("job_offer"), envelope: Envelope }),
-  JobAttempt.extend({ type: z.literal("job_cancel"), graceMs: z.int().nonnegative() }),
+  /** What counts is in the envelope; one without is read, so that it can be refused on record. */
+  JobAttempt.extend({
+    type: z.literal("job_cancel"),
+    envelope: Envelope.optional(),
+    graceMs: z.int().nonnegative().optional(),
+  }),
 ]);
 export type ServerCommand = z.infer<typeof ServerCommand>;
 
@@ -143,9 +174,15 @@ export const AgentFrame = z.discriminatedUnion("type", [
     upHead: z.int().nonnegative(),
     /** Lowest own sequence still in the journal (all before were acknowledged). */
     upFrom: z.int().nonnegative(),
+    /** Which version of the trust document this agent goes by; the server sends what follows it. */
+    trustVersion: z.int().nonnegative().optional(),
+    /** How long the server's record was at the checkpoints this agent keeps; not what they say. */
+    checkpointSizes: z.array(z.int().nonnegative()).max(CHECKPOINTS_MAX).optional(),
     /** Changes when the journal was lost, so that the server starts both sequences anew. */
     journalId: z.string(),
-    jobs: z.array(OpenJob),
+    /** Highest number of a manifest it accepted: a server set back has to number above it. */
+    issueNo: z.int().nonnegative().optional(),
+    jobs: z.array(OpenJob).max(HELLO_JOBS_MAX * 2),
     clockMs: z.int(),
     /** Ed25519 by the agent's identity key over `helloBytes(nonce, agent, bootId)`. */
     proof: z.base64(),
@@ -161,7 +198,17 @@ export const AgentFrame = z.discriminatedUnion("type", [
     /** Where a build agent that asks to publish its images wants to push them. */
     repositories: z.array(z.string().max(255)).max(500).optional(),
   }),
-  z.object({ type: z.literal("pong"), id: z.int() }),
+  /** Asks for the join string that a setup it is about to launch hands on. Answered by `join`. */
+  JobAttempt.extend({ type: z.literal("join_want") }),
+  z.object({
+    type: z.literal("pong"),
+    id: z.int(),
+    /** Components the agent looks at by itself, and how long ago it last did. */
+    looks: z
+      .array(z.object({ component: z.string(), agoMs: z.int().nonnegative() }))
+      .max(LOOKS_MAX)
+      .optional(),
+  }),
 ]);
 export type AgentFrame = z.infer<typeof AgentFrame>;
 
@@ -187,6 +234,8 @@ export const ServerFrame = z.discriminatedUnion("type", [
     proto: z.int(),
     sessionEpoch: z.int().positive(),
     serverTimeMs: z.int(),
+    /** The server was set back: it asks for an inventory after the events it has not got yet. */
+    inventoryWanted: z.boolean().optional(),
     upAcked: z.int().nonnegative(),
     capabilities: z.array(z.string()),
     limits: z.object({ logCreditBytes: z.int(), frameBytes: z.int() }),
@@ -208,6 +257,25 @@ export const ServerFrame = z.discriminatedUnion("type", [
     grant: Grant.optional(),
     refused: z.string().optional(),
   }),
+  /** Given once for an attempt, and written down by neither side. */
+  JobAttempt.extend({
+    type: z.literal("join"),
+    joinString: z.string().optional(),
+    refused: z.string().optional(),
+  }),
+  /** A next version of the trust document, one frame each, in order, before whatever it is needed for. */
+  z.object({ type: z.literal("trust"), envelope: Envelope }),
+  /**
+   * A signed checkpoint of the server's record, with the heads it had at the sizes the agent named, or
+   * at the one shown last. The first comes before any command.
+   */
+  z.object({
+    type: z.literal("checkpoint"),
+    envelope: Envelope,
+    heads: z
+      .array(z.object({ size: z.int().nonnegative(), head: z.string().max(64) }))
+      .max(CHECKPOINTS_MAX),
+  }),
   z.object({ type: z.literal("ping"), id: z.int() }),
   z.object({
     type: z.literal("goaway"),
@@ -218,6 +286,40 @@ export const ServerFrame = z.discriminatedUnion("type", [
   }),
 ]);
 export type ServerFrame = z.infer<typeof ServerFrame>;
+
+/** A command an agent cannot read: of a later version, too large, or nonsense. It is refused by an event. */
+export interface UnreadableCommand {
+  readonly type: "unreadable_command";
+  readonly seq: number;
+  readonly about?: z.infer<typeof JobAttempt> | undefined;
+  readonly because: string;
+}
+
+const AnyCommand = z.object({
+  type: z.literal("command"),
+  seq: z.int().positive(),
+  body: z.unknown(),
+});
+
+/** What a frame of the server says, as far as it can be read; nothing for what is no frame. */
+export function readServerFrame(text: string): ServerFrame | UnreadableCommand | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const isTooLarge = text.length > FRAME_BYTES_MAX;
+  const frame = isTooLarge ? undefined : ServerFrame.safeParse(value).data;
+  if (frame) return frame;
+  const command = AnyCommand.safeParse(value).data;
+  if (!command) return undefined;
+  const because = isTooLarge
+    ? `the command has ${text.length} bytes, and a frame at most ${FRAME_BYTES_MAX}`
+    : "this agent does not know such a command";
+  const about = JobAttempt.safeParse(command.body).data;
+  return { type: "unreadable_command", seq: command.seq, about, because };
+}
 
 /** What an agent signs to prove, on this connection and no other, that it holds its key. */
 export function helloBytes(nonce: string, agent: string, bootId: string): Uint8Array {

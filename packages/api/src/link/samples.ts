@@ -57,10 +57,38 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
     images: [{ name: "runner", kind: "runner", repository: "exclave/runner", digest }],
   }),
   alarm: event({ type: "alarm", code: "signature", because: "no key of ours signed it" }),
+  hello_with_trust: {
+    side: "agent",
+    frame: {
+      type: "hello",
+      protos: [1],
+      agent: "aaaaaaaaaaaaaaaaa",
+      version: "0.1.0",
+      platform: "linux-x64",
+      runtime: "process",
+      capabilities: [],
+      keyGeneration: 1,
+      bootId: "boot",
+      downAcked: 3,
+      upHead: 9,
+      upFrom: 4,
+      trustVersion: 2,
+      journalId: "journal",
+      jobs: [],
+      clockMs: 1_700_000_000_000,
+      proof: "AAAA",
+    },
+  },
+  trust_changed: event({ type: "trust_changed", version: 2, digest }),
   agent_ack: { side: "agent", frame: { type: "ack", seq: 3 } },
   agent_resend: { side: "agent", frame: { type: "resend", from: 4 } },
   grant_want: { side: "agent", frame: { type: "grant_want", ...job } },
+  join_want: { side: "agent", frame: { type: "join_want", ...job } },
   pong: { side: "agent", frame: { type: "pong", id: 1 } },
+  pong_with_looks: {
+    side: "agent",
+    frame: { type: "pong", id: 1, looks: [{ component: "api", agoMs: 1_200 }] },
+  },
   challenge: { side: "server", frame: { type: "challenge", nonce: "n" } },
   welcome: {
     side: "server",
@@ -98,6 +126,22 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
     side: "server",
     frame: { type: "command", seq: 2, body: { type: "job_cancel", ...job, graceMs: 10_000 } },
   },
+  job_cancel_signed: {
+    side: "server",
+    frame: {
+      type: "command",
+      seq: 2,
+      body: {
+        type: "job_cancel",
+        ...job,
+        envelope: {
+          payloadType: "application/vnd.exclave.cancel.v1+json",
+          payload: "e30=",
+          signatures: [{ keyid: "k", sig: "AAAA" }],
+        },
+      },
+    },
+  },
   server_ack: { side: "server", frame: { type: "ack", seq: 9 } },
   server_resend: { side: "server", frame: { type: "resend", from: 2 } },
   log_ack: { side: "server", frame: { type: "log_ack", ...job, upTo: 100 } },
@@ -110,6 +154,31 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
     },
   },
   grant_refused: { side: "server", frame: { type: "grant", ...job, refused: "not your job" } },
+  join: { side: "server", frame: { type: "join", ...job, joinString: "exclave-join-v1.e30" } },
+  join_refused: { side: "server", frame: { type: "join", ...job, refused: "given already" } },
+  trust: {
+    side: "server",
+    frame: {
+      type: "trust",
+      envelope: {
+        payloadType: "application/vnd.exclave.trust.v1+json",
+        payload: "e30=",
+        signatures: [{ keyid: "k", sig: "AAAA" }],
+      },
+    },
+  },
+  checkpoint: {
+    side: "server",
+    frame: {
+      type: "checkpoint",
+      envelope: {
+        payloadType: "application/vnd.exclave.checkpoint.v1+json",
+        payload: "e30=",
+        signatures: [{ keyid: "k", sig: "AAAA" }],
+      },
+      heads: [{ size: 10, head: "0".repeat(64) }],
+    },
+  },
   ping: { side: "server", frame: { type: "ping", id: 1 } },
   goaway: {
     side: "server",

@@ -1,9 +1,11 @@
 import { type AgentView, listAgents } from "@exclave/api";
 import type { Command } from "commander";
 import { z } from "zod";
-import { handler, toneOf, type World } from "../cli.ts";
-import { table, time } from "../output.ts";
-import { listAll } from "../pages.ts";
+import { listAll } from "../connection/pages.ts";
+import { table, time } from "../output/output.ts";
+import { handler, toneOf, type World } from "../program/cli.ts";
+import { plainEnvironment, programOf, runProgram } from "../program/package-program.ts";
+import { ExitWith } from "../program/problem.ts";
 
 export function addAgentCommands(program: Command, world: World): void {
   const agent = program.command("agent").alias("agents").description("the agents that run jobs");
@@ -23,7 +25,7 @@ export function addAgentCommands(program: Command, world: World): void {
               [
                 { header: "ID", cell: ({ id }) => id },
                 { header: "KIND", cell: ({ kind }) => kind },
-                { header: "FOR", cell: ({ audience }) => audience },
+                { header: "FOR", cell: ({ install, audience }) => install ?? audience },
                 { header: "STATUS", cell: ({ status }) => cli.paint(toneOf(status), status) },
                 { header: "SINCE", cell: ({ since }) => time(since) },
                 { header: "JOBS", cell: ({ openJobs }) => `${openJobs}` },
@@ -34,6 +36,21 @@ export function addAgentCommands(program: Command, world: World): void {
             ),
           names: () => agents.map(({ id }) => id),
         });
+      }),
+    );
+
+  agent
+    .command("checkpoints")
+    .description("print what an agent on this machine saw of the server's record, as it was signed")
+    .requiredOption("--home <directory>", "the agent's home")
+    .action(
+      handler(world, z.object({ home: z.string() }), async ({ options }) => {
+        const code = await runProgram(world, {
+          program: programOf("@exclave/agent"),
+          args: ["checkpoints", "--home", options.home],
+          environment: plainEnvironment(world.environment),
+        });
+        if (code !== 0) throw new ExitWith(code);
       }),
     );
 }

@@ -1,11 +1,15 @@
-import { type AuditView, type Client, listAudit } from "@exclave/api";
-import { AuditRecord, type ChainVerdict, verifyChain } from "@exclave/core";
+import { resolve } from "node:path";
+import { type AuditView, type Client, getCheckpoint, listAudit } from "@exclave/api";
+import { AuditRecord, Instant, type RecordCheck, verifyRecord } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { count } from "../arguments.ts";
-import { type Cli, handler, type World } from "../cli.ts";
-import { table, time } from "../output.ts";
-import { CliProblem } from "../problem.ts";
+import { exportText, readCheckpoints, readExport } from "../audit/record-files.ts";
+import { verifySignature } from "../audit/verify-signature.ts";
+import { writePrivateFile } from "../connection/files.ts";
+import { table, time } from "../output/output.ts";
+import { count } from "../program/arguments.ts";
+import { type Cli, handler, type World } from "../program/cli.ts";
+import { CliProblem } from "../program/problem.ts";
 
 const PAGE = 1000;
 
@@ -36,58 +40,97 @@ export function addAuditCommands(program: Command, world: World): void {
 
   audit
     .command("verify")
-    .description("fetch the whole record and check its hash chain on this machine")
+    .description(
+      "check the whole record on this machine: its hash chain, its signature, what agents saw",
+    )
+    .option("--checkpoints <file...>", "what agents kept, from `exclave agent checkpoints`")
+    .option("--file <file>", "an export, instead of the server's record; needs no connection")
     .action(
-      handler(world, z.object({}), async ({ cli }) => {
-        const { records, size, head } = await wholeRecord(await cli.connect());
-        const verdict = judge(records, { size, head });
-        if (verdict.kind === "broken") {
-          cli.print({
-            value: { ok: false, ...verdict },
-            text: () => "",
-            names: () => [],
-          });
-          throw new CliProblem(
-            "failed",
-            `the record is broken at row ${verdict.seq}: ${verdict.because}`,
-            {
-              hint: "rows before it are whole; compare the database with a backup taken earlier",
-            },
-          );
-        }
+      handler(world, VerifyOptions, async ({ cli, options }) => {
+        const { directory, now } = world;
+        const { records, checkpoint, trust } =
+          options.file === undefined
+            ? await fetchRecord(await cli.connect())
+            : await readExport(resolve(directory, options.file));
+        const kept = await Promise.all(
+          options.checkpoints.map((file) => readCheckpoints(resolve(directory, file))),
+        );
+        const verdict = verifyRecord({
+          records,
+          trust,
+          checkpoints: [checkpoint, ...kept.flat()],
+          now: Instant.parse(now()),
+          verify: verifySignature,
+        });
+        printVerdict(cli, verdict);
+      }),
+    );
+
+  audit
+    .command("export")
+    .description("write the record with its signature, for `audit verify --file` anywhere")
+    .argument("<file>")
+    .action(
+      handler(world, z.object({}), async ({ cli }, file: string) => {
+        const { records, checkpoint, trust } = await fetchRecord(await cli.connect());
+        const path = resolve(world.directory, file);
+        const kind = "exclave.audit.v1" as const;
+        await writePrivateFile(path, exportText({ kind, checkpoint, trust }, records));
+        const value = { file: path, rows: records.length };
         cli.print({
-          value: { ok: true, size: verdict.size, head: verdict.head },
-          text: () => `the record is whole: ${verdict.size} rows, head ${verdict.head}`,
-          names: () => [verdict.head],
+          value,
+          text: () => `wrote ${records.length} rows to ${path}`,
+          names: () => [path],
         });
       }),
     );
 }
 
-/** Whole in itself, and ending where the server says it ends. */
-function judge(
-  records: readonly AuditRecord[],
-  { size, head }: { size: number; head: string },
-): ChainVerdict {
-  const verdict = verifyChain(records);
-  if (verdict.kind === "broken") return verdict;
-  if (verdict.size !== size || verdict.head !== head) {
-    const because = `the server says ${size} rows ending in ${head}, and the rows end with ${verdict.head}`;
-    return { kind: "broken", seq: verdict.size + 1, because };
+const VerifyOptions = z.object({
+  checkpoints: z.array(z.string()).default([]),
+  file: z.string().optional(),
+});
+
+function printVerdict(cli: Cli, verdict: RecordCheck): void {
+  if (verdict.kind === "broken") {
+    const { kind: _, ...broken } = verdict;
+    cli.print({ value: { ok: false, ...broken }, text: () => "", names: () => [] });
+    const place = verdict.seq === undefined ? "broken" : `broken at row ${verdict.seq}`;
+    throw new CliProblem("failed", `the record is ${place}: ${verdict.because}`, {
+      hint: "compare the database with a backup taken earlier, and with what agents kept",
+    });
   }
-  return verdict;
+  const { size, head, serverId, checkpoints, setBacks } = verdict;
+  const lost = setBacks.map(
+    ({ keptSize, at }) =>
+      `rows after ${keptSize} were lost when the server was restored, declared ${time(at)}`,
+  );
+  cli.print({
+    value: { ok: true, size, head, serverId, checkpoints, setBacks },
+    text: () =>
+      [
+        `the record is whole: ${size} rows, head ${head}`,
+        `it is that of server ${serverId} and passes through ${checkpoints} signed checkpoints`,
+        ...lost,
+      ].join("\n"),
+    names: () => [head],
+  });
 }
 
-/** All rows up to the size seen first: the record grows while it is read. */
-async function wholeRecord(client: Client) {
+/** The record up to a signed checkpoint of it: it grows while it is read. */
+async function fetchRecord(client: Client) {
+  const { checkpoint, trust } = await client.call(getCheckpoint);
+  return { records: await wholeRecord(client), checkpoint, trust };
+}
+
+/** All rows up to the size seen first. */
+async function wholeRecord(client: Client): Promise<AuditRecord[]> {
   const records: AuditRecord[] = [];
   for (;;) {
     const after = records.at(-1)?.seq ?? 0;
     const page = await client.call(listAudit, { query: { limit: PAGE, after } });
     records.push(...page.items.map((row) => AuditRecord.parse(row)));
-    if (page.items.length === 0 || records.length >= page.size) {
-      return { records, size: page.size, head: page.head };
-    }
+    if (page.items.length === 0 || records.length >= page.size) return records;
   }
 }
 

@@ -2,10 +2,10 @@ import { type ChannelView, listChannels, setChannel } from "@exclave/api";
 import { AppName, ChannelName } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { type Cli, handler, type World } from "../cli.ts";
-import { table, time } from "../output.ts";
-import { listAll } from "../pages.ts";
-import { checked } from "../problem.ts";
+import { listAll } from "../connection/pages.ts";
+import { table, time } from "../output/output.ts";
+import { type Cli, handler, type World } from "../program/cli.ts";
+import { checked } from "../program/problem.ts";
 
 export function addChannelCommands(program: Command, world: World): void {
   const channel = program

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import { z } from "zod";
-import { type Cli, handler, type World } from "../cli.ts";
-import { reachablePlugins } from "../known-plugins.ts";
-import { CliProblem, placeText } from "../problem.ts";
-import { type AppSource, readApp } from "../read-app.ts";
+import { reachableTypes } from "../app/known-plugins.ts";
+import { type AppSource, readApp } from "../app/read-app.ts";
+import { type Cli, handler, type World } from "../program/cli.ts";
+import { CliProblem, placeText } from "../program/problem.ts";
 
 export function addCheckCommand(program: Command, world: World): void {
   program
@@ -12,9 +12,9 @@ export function addCheckCommand(program: Command, world: World): void {
     .argument("[directory]", "where exclave.yaml lies", ".")
     .action(
       handler(world, z.object({}), async ({ cli }, directory: string) => {
-        const plugins = await reachablePlugins(cli);
-        const source = await readApp(directory, { from: world.directory, plugins });
-        printCheck(cli, source, plugins !== undefined);
+        const types = await reachableTypes(cli);
+        const source = await readApp(directory, { from: world.directory, ...types });
+        printCheck(cli, source, types !== undefined);
       }),
     );
 }

@@ -1,8 +1,8 @@
 import { Argument, type Command } from "commander";
 import { z } from "zod";
-import { handler, type World } from "../cli.ts";
-import { commandTree } from "../command-tree.ts";
-import { completionScript, SHELLS, type Shell } from "../completion.ts";
+import { handler, type World } from "../program/cli.ts";
+import { commandTree } from "../program/command-tree.ts";
+import { completionScript, SHELLS, type Shell } from "../program/completion.ts";
 
 export function addCompletionCommand(program: Command, world: World): void {
   program

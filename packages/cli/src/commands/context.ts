@@ -2,17 +2,17 @@ import { resolve } from "node:path";
 import { text as readText } from "node:stream/consumers";
 import type { Command } from "commander";
 import { z } from "zod";
-import { type Cli, handler, type World } from "../cli.ts";
-import { checkedUrl, type Target, unknownContext } from "../connection.ts";
-import { pairs, table } from "../output.ts";
-import { CliProblem } from "../problem.ts";
+import { checkedUrl, type Target, unknownContext } from "../connection/connection.ts";
 import {
   type Context,
   readSettings,
   type Settings,
   withContext,
   writeSettings,
-} from "../settings.ts";
+} from "../connection/settings.ts";
+import { pairs, table } from "../output/output.ts";
+import { type Cli, handler, type World } from "../program/cli.ts";
+import { CliProblem } from "../program/problem.ts";
 
 const AddOptions = z.object({
   server: z.string().optional(),

@@ -2,10 +2,10 @@ import { runInInstall } from "@exclave/api";
 import { ComponentName, InstallName } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { durationOption } from "../arguments.ts";
-import { handler, type World } from "../cli.ts";
-import { endAs, followJob } from "../follow-job.ts";
-import { checked } from "../problem.ts";
+import { durationOption } from "../program/arguments.ts";
+import { handler, type World } from "../program/cli.ts";
+import { checked } from "../program/problem.ts";
+import { endAs, followJob } from "../progress/follow-job.ts";
 
 /** A debug command is a job of the install; this program ends with the command's own exit code. */
 export function addExecCommand(program: Command, world: World): void {
@@ -15,6 +15,7 @@ export function addExecCommand(program: Command, world: World): void {
     .argument("<install>")
     .argument("<component>")
     .argument("<command...>", "after `--`: the program and its arguments")
+    .option("--raw", "output with its control sequences, also on a terminal")
     .addOption(durationOption("--timeout <duration>", "how long it may run", "1m"))
     .addHelpText("after", "\nExample:\n  exclave exec acme api -- env\n")
     .action(

@@ -3,11 +3,11 @@ import { basename, dirname, join, resolve } from "node:path";
 import { AppName, appJsonSchema } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { handler, type World } from "../cli.ts";
-import { isMissing } from "../files.ts";
-import { reachablePlugins } from "../known-plugins.ts";
-import { CliProblem, checked } from "../problem.ts";
-import { scaffold } from "../scaffold.ts";
+import { reachableTypes } from "../app/known-plugins.ts";
+import { scaffold } from "../app/scaffold.ts";
+import { isMissing } from "../connection/files.ts";
+import { handler, type World } from "../program/cli.ts";
+import { CliProblem, checked } from "../program/problem.ts";
 
 export function addInitCommand(program: Command, world: World): void {
   program
@@ -23,7 +23,7 @@ export function addInitCommand(program: Command, world: World): void {
           const target = resolve(world.directory, directory);
           await refuseFull(target);
           const app = checked(AppName, options.app ?? appNameFrom(basename(target)), "an app");
-          const files = scaffold(app, appJsonSchema(await reachablePlugins(cli)));
+          const files = scaffold(app, appJsonSchema((await reachableTypes(cli))?.plugins));
           for (const { path, text, isProgram } of files) {
             await mkdir(dirname(join(target, path)), { recursive: true });
             await writeFile(join(target, path), text, { flag: "wx" });

@@ -1,11 +1,12 @@
 import { cancelJob, getJob, JobStatus, type JobView, listJobs } from "@exclave/api";
+import { resourcesText } from "@exclave/core";
 import { type Command, Option } from "commander";
 import { z } from "zod";
-import { count, durationOption } from "../arguments.ts";
-import { type Cli, handler, toneOf, type World } from "../cli.ts";
-import { writeLog } from "../follow-job.ts";
-import { pairs, table, time } from "../output.ts";
-import { listAll } from "../pages.ts";
+import { listAll } from "../connection/pages.ts";
+import { pairs, table, time } from "../output/output.ts";
+import { count, durationOption } from "../program/arguments.ts";
+import { type Cli, handler, toneOf, type World } from "../program/cli.ts";
+import { followToEnd, writeLog } from "../progress/follow-job.ts";
 
 const ListOptions = z.object({
   install: z.string().optional(),
@@ -27,7 +28,7 @@ export function addJobCommands(program: Command, world: World): void {
     .description("list jobs, newest first")
     .option(
       "--install <name>",
-      "only those of one install (`build` and `setup` for the vendor's own)",
+      "only those about one install, by name or id (`build` and `setup`: the vendor's agents)",
     )
     .option("--component <name>", "only those of one component")
     .addOption(new Option("--state <state>", "only those in one state").choices(JobStatus.options))
@@ -57,6 +58,7 @@ export function addJobCommands(program: Command, world: World): void {
     .description("write a job's log to stdout")
     .argument("<job>")
     .option("-f, --follow", "go on until the job has ended")
+    .option("--raw", "with its control sequences, also on a terminal")
     .action(
       handler(
         world,
@@ -64,7 +66,8 @@ export function addJobCommands(program: Command, world: World): void {
         async ({ cli, options: { follow } }, id: string) => {
           const client = await cli.connect();
           await client.call(getJob, { params: { job: id } });
-          await writeLog(cli, client, id, { follow });
+          if (follow) await followToEnd(cli, client, id);
+          else await writeLog(cli, client, id);
         },
       ),
     );
@@ -114,7 +117,7 @@ export function printJob(cli: Cli, job: JobView): void {
       pairs([
         ["id", job.id],
         ["operation", job.operation],
-        ["install", job.install],
+        ["install", job.installId === null ? job.install : `${job.install} (${job.installId})`],
         ["component", job.component],
         ["state", cli.paint(toneOf(job.state), job.state)],
         ["attempt", `${job.attempt}`],
@@ -132,6 +135,8 @@ export function printJob(cli: Cli, job: JobView): void {
         ["failure", job.failure && `${job.failure.code}: ${job.failure.message}`],
         ["exit code", job.exitCode === null ? null : `${job.exitCode}`],
         ["plan", job.plan && `${job.plan.summary} (risk: ${job.plan.risk})`],
+        ["resources", job.report && resourcesText(job.report)],
+        ["progress", job.report?.progress?.message ?? null],
         ["log", `${job.logBytes} bytes${job.logComplete ? "" : ", not complete"}`],
         ["manifest", job.manifestDigest],
       ]),

@@ -2,10 +2,10 @@ import { runInInstall } from "@exclave/api";
 import { ComponentName, InstallName } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { count, durationMs } from "../arguments.ts";
-import { handler, type World } from "../cli.ts";
-import { endAs, followJob } from "../follow-job.ts";
-import { checked } from "../problem.ts";
+import { count, durationMs } from "../program/arguments.ts";
+import { handler, type World } from "../program/cli.ts";
+import { checked } from "../program/problem.ts";
+import { endAs, followJob } from "../progress/follow-job.ts";
 
 const Options = z.object({
   follow: z.boolean().default(false),
@@ -22,6 +22,7 @@ export function addLogsCommand(program: Command, world: World): void {
     .argument("<component>")
     .option("-f, --follow", "go on as it grows, until Ctrl-C")
     .option("--tail <lines>", "how many of the last lines first", count, 200)
+    .option("--raw", "with its control sequences, also on a terminal")
     .option("--for <duration>", "follow for this long", durationMs)
     .action(
       handler(world, Options, async ({ cli, options }, install: string, component: string) => {

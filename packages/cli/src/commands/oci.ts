@@ -1,9 +1,9 @@
 import type { Command } from "commander";
-import { repeated } from "../arguments.ts";
-import { createCli, type World } from "../cli.ts";
-import { EXIT } from "../exit-codes.ts";
-import { programOf, runProgram } from "../package-program.ts";
-import { CliProblem, ExitWith } from "../problem.ts";
+import { repeated } from "../program/arguments.ts";
+import { createCli, type World } from "../program/cli.ts";
+import { EXIT } from "../program/exit-codes.ts";
+import { programOf, runProgram } from "../program/package-program.ts";
+import { CliProblem, ExitWith } from "../program/problem.ts";
 
 const REFERENCES = `
 A reference is one of
@@ -63,7 +63,7 @@ async function runOci(command: Command, world: World): Promise<void> {
   }
   const { EXCLAVE_TOKEN: _, ...environment } = world.environment;
   const code = await runProgram(world, {
-    program: programOf("@exclave/oci", "oci-main"),
+    program: programOf("@exclave/oci", "programs/oci-main"),
     args: [
       command.name(),
       ...optionArguments(command),

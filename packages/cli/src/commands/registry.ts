@@ -1,9 +1,10 @@
 import { join } from "node:path";
+import { INSECURE_HTTP_OPTION } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { type Cli, handler, type World } from "../cli.ts";
-import { plainEnvironment, programOf, runProgram } from "../package-program.ts";
-import { CliProblem, ExitWith } from "../problem.ts";
+import { type Cli, handler, type World } from "../program/cli.ts";
+import { plainEnvironment, programOf, runProgram } from "../program/package-program.ts";
+import { CliProblem, ExitWith } from "../program/problem.ts";
 import { usualOrFreePort } from "../up/port.ts";
 
 const USUAL_PORT = 5420;
@@ -16,6 +17,7 @@ const Options = z.object({
   issuer: z.string(),
   service: z.string(),
   realm: z.url().optional(),
+  insecureHttp: z.boolean().default(false),
 });
 type Options = z.infer<typeof Options>;
 
@@ -49,8 +51,15 @@ async function serve(cli: Cli, options: Options): Promise<void> {
   const directory = options.directory ?? join(home.directory, "registry");
   const address = options.address ?? `127.0.0.1:${await usualOrFreePort(USUAL_PORT)}`;
   const code = await runProgram(world, {
-    program: programOf("@exclave/oci", "registry-main"),
-    args: ["--directory", directory, "--address", address, ...authArguments(options)],
+    program: programOf("@exclave/oci", "programs/registry-main"),
+    args: [
+      "--directory",
+      directory,
+      "--address",
+      address,
+      ...authArguments(options),
+      ...(options.insecureHttp ? [INSECURE_HTTP_OPTION] : []),
+    ],
     environment: plainEnvironment(world.environment),
     onLine: (line) => {
       if (!URL.canParse(line)) return;

@@ -1,10 +1,10 @@
 import { createToken, listTokens, Role, revokeToken, type TokenView } from "@exclave/api";
 import { type Command, Option } from "commander";
 import { z } from "zod";
-import { durationMs } from "../arguments.ts";
-import { type Cli, handler, type World } from "../cli.ts";
-import { table, time } from "../output.ts";
-import { listAll } from "../pages.ts";
+import { listAll } from "../connection/pages.ts";
+import { table, time } from "../output/output.ts";
+import { durationMs } from "../program/arguments.ts";
+import { type Cli, handler, type World } from "../program/cli.ts";
 
 export function addTokenCommands(program: Command, world: World): void {
   const token = program.command("token").alias("tokens").description("tokens for this API");

@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import type { Command } from "commander";
 import { z } from "zod";
-import { portNumber } from "../arguments.ts";
-import { handler, type World } from "../cli.ts";
-import { isAbort } from "../problem.ts";
+import { portNumber } from "../program/arguments.ts";
+import { handler, type World } from "../program/cli.ts";
+import { isAbort } from "../program/problem.ts";
 import { runDemo } from "../up/demo.ts";
 import { findPrograms } from "../up/programs.ts";
 import { startUp } from "../up/run-up.ts";

@@ -2,8 +2,8 @@ import { readFile } from "node:fs/promises";
 import { getInfo } from "@exclave/api";
 import type { Command } from "commander";
 import { z } from "zod";
-import { type Cli, handler, type World } from "../cli.ts";
-import { pairs } from "../output.ts";
+import { pairs } from "../output/output.ts";
+import { type Cli, handler, type World } from "../program/cli.ts";
 
 /** Which program this is, and which server it speaks to. */
 export function addVersionCommand(program: Command, world: World): void {

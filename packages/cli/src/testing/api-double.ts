@@ -14,6 +14,7 @@ export interface DoubleRequest {
   readonly body: unknown;
 }
 
+/** Bytes are text, or a function that writes them as it likes. */
 export type Answers = Readonly<Record<string, (request: DoubleRequest) => unknown>>;
 
 export interface ApiDouble {
@@ -55,6 +56,11 @@ export async function createApiDouble(t: TestContext, answers: Answers): Promise
     };
     asked.push({ call: call.name, request: given });
     const value = answer(given);
+    if (call.produces === "bytes" && typeof value === "function") {
+      response.writeHead(call.status);
+      (value as (response: ServerResponse) => void)(response);
+      return;
+    }
     if (call.produces === "bytes") {
       response.writeHead(call.status).end(value as string);
       return;

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import type { TestContext } from "node:test";
-import { runCli } from "../program.ts";
+import { runCli } from "../program/program.ts";
 import type { ApiDouble } from "./api-double.ts";
 
 export interface Ran {

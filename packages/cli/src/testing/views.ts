@@ -13,7 +13,8 @@ import type {
 } from "@exclave/api";
 import { appendAudit, EMPTY_CHAIN, Instant, PluginDescriptor } from "@exclave/core";
 
-export const AT = Date.UTC(2026, 0, 2, 3, 4, 5);
+export const AT_MS = Date.UTC(2026, 0, 2, 3, 4, 5);
+export const AT = new Date(AT_MS).toISOString();
 
 export function componentView(name: string, given: Partial<ComponentView> = {}): ComponentView {
   return {
@@ -21,6 +22,9 @@ export function componentView(name: string, given: Partial<ComponentView> = {}):
     type: "service",
     state: "deployed",
     health: "healthy",
+    healthSince: null,
+    healthAt: null,
+    healthSource: null,
     healthBecause: "",
     drift: null,
     artifact: `sha256:${"a".repeat(64)}`,
@@ -34,18 +38,22 @@ export function componentView(name: string, given: Partial<ComponentView> = {}):
 
 export function installView(given: Partial<InstallView> = {}): InstallView {
   return {
+    id: "iacmeaaaaaaaaaaaa",
     name: "acme",
     app: "crm",
+    appId: "pcrmaaaaaaaaaaaaa",
     channel: "stable",
     release: "raaaaaaaaaaaaaaaa",
     version: "1",
     health: "healthy",
     phase: "settled",
     sandbox: "local",
+    sandboxConfig: {},
     agent: { id: "aaaaaaaaaaaaaaaaa", status: "online", since: AT },
     inputs: {},
     components: [componentView("web", { outputs: { url: "http://127.0.0.1:9" } })],
     holds: [],
+    alarms: [],
     createdAt: AT,
     ...given,
   };
@@ -56,6 +64,7 @@ export function jobView(given: Partial<JobView> = {}): JobView {
     id: "jaaaaaaaaaaaaaaab",
     operation: "apply",
     install: "acme",
+    installId: "iacmeaaaaaaaaaaaa",
     component: "web",
     state: "succeeded",
     attempt: 1,
@@ -68,6 +77,7 @@ export function jobView(given: Partial<JobView> = {}): JobView {
     endedAt: AT,
     failure: null,
     exitCode: null,
+    report: null,
     plan: null,
     logBytes: 0,
     logComplete: true,
@@ -80,7 +90,9 @@ export function releaseView(given: Partial<ReleaseView> = {}): ReleaseView {
   return {
     id: "raaaaaaaaaaaaaaaa",
     app: "shop",
+    appId: "pshopaaaaaaaaaaaa",
     version: "1",
+    number: 1,
     state: "ready",
     digest: `sha256:${"b".repeat(64)}`,
     signed: true,
@@ -98,6 +110,7 @@ export function agentView(given: Partial<AgentView> = {}): AgentView {
     id: "aaaaaaaaaaaaaaaaa",
     kind: "build",
     audience: "build",
+    install: null,
     status: "online",
     since: AT,
     version: "0.1.0",
@@ -121,7 +134,8 @@ export function tokenView(given: Partial<TokenView> = {}): TokenView {
 }
 
 export function channelView(given: Partial<ChannelView> = {}): ChannelView {
-  return { app: "crm", name: "stable", release: null, version: null, movedAt: AT, ...given };
+  const app = { app: "crm", appId: "pcrmaaaaaaaaaaaaa" };
+  return { ...app, name: "stable", release: null, version: null, movedAt: AT, ...given };
 }
 
 export function pluginView(type: string, given: Partial<PluginDescriptor> = {}): PluginView {
@@ -147,7 +161,7 @@ export function auditRows(size: number): AuditView[] {
   for (let seq = 1; seq <= size; seq++) {
     const last = rows.at(-1);
     const head = last ? { size: last.seq, head: last.hash } : EMPTY_CHAIN;
-    const at = Instant.parse(AT + seq);
+    const at = Instant.parse(AT_MS + seq);
     rows.push(
       appendAudit(head, { at, actor: "admin", action: "test", subject: `row-${seq}`, details: {} }),
     );

@@ -2,10 +2,10 @@
 
 import { Readable } from "node:stream";
 import { appJsonSchema } from "@exclave/core";
-import { commandTree } from "../command-tree.ts";
-import { EXIT, EXIT_MEANS } from "../exit-codes.ts";
-import { createProgram } from "../program.ts";
-import { markdownTable, referencePage } from "../reference.ts";
+import { commandTree } from "../program/command-tree.ts";
+import { EXIT, EXIT_MEANS } from "../program/exit-codes.ts";
+import { createProgram } from "../program/program.ts";
+import { markdownTable, referencePage } from "../program/reference.ts";
 
 export interface WrittenPage {
   readonly file: URL;

@@ -1,16 +1,15 @@
 // The demo: an app is released, an install created and brought to health, live on the screen. Run
 // again it goes on where it stopped: what is there already is not made twice.
 
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createInstall, type InstallView, listChannels, listInstalls } from "@exclave/api";
 import { AppName, ChannelName, InstallName } from "@exclave/core";
-import type { Cli } from "../cli.ts";
-import { startRelease, waitForRelease } from "../commands/release.ts";
-import type { Display } from "../display.ts";
-import { judgeDeploy } from "../install-progress.ts";
-import { listAll } from "../pages.ts";
-import { waitForInstall } from "../wait-install.ts";
+import { startRelease, waitForRelease } from "../commands/release/release.ts";
+import { listAll } from "../connection/pages.ts";
+import type { Display } from "../output/display.ts";
+import type { Cli } from "../program/cli.ts";
+import { judgeDeploy } from "../progress/install-progress.ts";
+import { waitForInstall } from "../progress/wait-install.ts";
 import type { Up } from "./run-up.ts";
 
 const APP = AppName.parse("crm");
@@ -39,7 +38,6 @@ export async function runDemo(
     await waitForRelease(cli, client, id, PATIENCE_MS);
   }
   if (!(await hasInstall())) {
-    const directory = join(cli.home.installsDirectory, INSTALL);
     await client.call(createInstall, {
       body: {
         name: INSTALL,
@@ -47,7 +45,6 @@ export async function runDemo(
         channel: CHANNEL,
         sandbox: "local",
         inputs: INPUTS,
-        directory,
       },
     });
     display.note(`install ${INSTALL} is created`);

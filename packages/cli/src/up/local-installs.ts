@@ -2,31 +2,33 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { access, open, readdir } from "node:fs/promises";
-import { join } from "node:path";
-import type { Home } from "../home.ts";
+import { access, open, readdir, readFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { parseSandboxContract } from "@exclave/core";
+import type { Home } from "../connection/home.ts";
 
 export interface LocalInstall {
+  readonly id: string;
   readonly name: string;
   readonly directory: string;
 }
 
 export async function listLocalInstalls({ installsDirectory }: Home): Promise<LocalInstall[]> {
   const names = await readdir(installsDirectory).catch(() => []);
-  const found = await Promise.all(
-    names.map(async (name) => {
-      const directory = join(installsDirectory, name);
-      const isSetUp = await Promise.all([
-        access(join(directory, "sandbox.json")),
-        access(join(directory, "bin", "init.mjs")),
-      ]).then(
-        () => true,
-        () => false,
-      );
-      return isSetUp ? [{ name, directory }] : [];
-    }),
-  );
-  return found.flat();
+  const found = await Promise.all(names.map((name) => readInstall(join(installsDirectory, name))));
+  return found.flatMap((install) => install ?? []);
+}
+
+/** What was set up there, if anything was. One whose contract is damaged has programs to stop, too. */
+async function readInstall(directory: string): Promise<LocalInstall | undefined> {
+  try {
+    await access(join(directory, "bin", "init.mjs"));
+    const contract = parseSandboxContract(await readFile(join(directory, "sandbox.json"), "utf8"));
+    const named = { id: basename(directory), name: basename(directory) };
+    return { ...(contract?.install ?? named), directory };
+  } catch {
+    return undefined;
+  }
 }
 
 /** Starts the install's supervisor; one that runs already makes the new one end at once. */

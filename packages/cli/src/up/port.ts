@@ -2,9 +2,9 @@
 
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { readIfThere, writePrivateFile } from "../files.ts";
-import type { Home } from "../home.ts";
-import { CliProblem } from "../problem.ts";
+import { readIfThere, writePrivateFile } from "../connection/files.ts";
+import type { Home } from "../connection/home.ts";
+import { CliProblem } from "../program/problem.ts";
 
 export const USUAL_PORT = 8420;
 

@@ -3,8 +3,8 @@
 import { access } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { programOf } from "../package-program.ts";
-import { CliProblem } from "../problem.ts";
+import { programOf } from "../program/package-program.ts";
+import { CliProblem } from "../program/problem.ts";
 
 export interface Programs {
   readonly node: string;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, listPlugins, type PluginView } from "@exclave/api";
 import { z } from "zod";
-import { listAll } from "../pages.ts";
+import { listAll } from "../connection/pages.ts";
 
 const ShippedImages = z.array(
   z.looseObject({ name: z.string(), kind: z.string(), digest: z.string() }),

@@ -5,19 +5,20 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type AgentView, type Client, createClient, createJoin, listAgents } from "@exclave/api";
 import { z } from "zod";
-import type { Cli } from "../cli.ts";
-import { readIfThere, writePrivateFile } from "../files.ts";
-import { plainEnvironment } from "../package-program.ts";
-import { listAll } from "../pages.ts";
-import { CliProblem } from "../problem.ts";
-import { readSettings, withContext, writeSettings } from "../settings.ts";
+import { readIfThere, writePrivateFile } from "../connection/files.ts";
+import type { Home } from "../connection/home.ts";
+import { listAll } from "../connection/pages.ts";
+import { readSettings, withContext, writeSettings } from "../connection/settings.ts";
+import type { Cli } from "../program/cli.ts";
+import { plainEnvironment } from "../program/package-program.ts";
+import { CliProblem } from "../program/problem.ts";
 import { type ChildProgram, createChildProgram } from "./child-program.ts";
-import { listLocalInstalls, startInstall, stopInstall } from "./local-installs.ts";
 import { choosePort } from "./port.ts";
 import { endProcess, identify, programsOf } from "./processes.ts";
 import type { Programs } from "./programs.ts";
 import { waitForTypes } from "./published-types.ts";
 import { takeUpLock, type UpLock } from "./up-lock.ts";
+import { type InstallWatch, watchInstalls } from "./watch-installs.ts";
 
 export interface Up {
   readonly url: string;
@@ -33,25 +34,31 @@ export interface UpOptions {
 
 const READY_MS = 30_000;
 const GRACE_MS = 10_000;
+const HOME_BYTES_MAX = 350;
 
 export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptions): Promise<Up> {
   const { home, world } = cli;
+  checkHome(home);
   const lock = await takeUpLock(home);
   const children: ChildProgram[] = [];
   const environment = {
     ...plainEnvironment(world.environment),
     EXCLAVE_HOME: home.directory,
   };
+  let watch: InstallWatch | undefined;
   try {
-    await endAbandoned(lock, say, world.hurry);
+    await endAbandoned(lock, home, say, world.hurry);
     const port = await choosePort(home, wished);
     const url = `http://127.0.0.1:${port}`;
     await startServer(url, port);
     const client = await connect(url);
     await startAgent("build", client, ["--images", programs.images]);
-    await startAgent("setup", client, []);
-    const installs = await listLocalInstalls(home);
-    await Promise.all(installs.map((install) => startInstall(install, environment)));
+    // Where the local sandbox puts its installs is this program's to say: it looks after them.
+    const installsHere = `local.installs=${home.installsDirectory}`;
+    await startAgent("setup", client, ["--sandbox-default", installsHere]);
+    // From here on the installs are ours to stop: before, a start that fails leaves them running.
+    watch = watchInstalls({ home, environment, say });
+    await watch.startAll();
     await writeSettings(
       home,
       withContext(await readSettings(home), "local", {
@@ -119,7 +126,7 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
       logFile: logFile(name),
       say,
       ...(onLine ? { onLine } : {}),
-      onChange: () => lock.record(url, living(children)),
+      onChange: () => lock.record(url, () => living(children)),
     });
     children.push(made);
     return made;
@@ -155,15 +162,21 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
   /** Installs first, so that their agents can still say good-bye; the server last. */
   async function stop(): Promise<void> {
     const { hurry } = world;
-    const installs = await listLocalInstalls(home);
-    const stopped = installs.map((install) => stopInstall(install, environment, hurry));
-    await Promise.all(stopped);
+    await watch?.stop(hurry);
     const [server, ...agents] = children;
     await Promise.all(agents.map((agent) => agent.stop({ graceMs: GRACE_MS, hurry })));
     await server?.stop({ graceMs: GRACE_MS, hurry });
-    await endLeftovers(home.directory, say, hurry);
+    if (watch) await endLeftovers(home.directory, say, hurry);
     await lock.release();
   }
+}
+
+/** Databases and sockets below it have names of limited length; they fail in words nobody understands. */
+function checkHome({ directory }: Home): void {
+  const bytes = Buffer.byteLength(directory);
+  if (bytes <= HOME_BYTES_MAX) return;
+  const message = `the path of the home is ${bytes} bytes long, and at most ${HOME_BYTES_MAX} work`;
+  throw new CliProblem("usage", `${message}; set EXCLAVE_HOME to a shorter one`);
 }
 
 /** The agent's own key says whether it has joined; the token is for the first time only. */
@@ -188,12 +201,36 @@ function living(children: readonly ChildProgram[]) {
   });
 }
 
-/** What a killed `up` started and could not stop. */
-async function endAbandoned(lock: UpLock, say: (line: string) => void, hurry: AbortSignal) {
+/**
+ * What a killed `up` started and could not stop: what its book says, and whatever else runs on this
+ * home's server and agents, since a kill may come between a start and its line in the book.
+ */
+async function endAbandoned(
+  lock: UpLock,
+  home: Home,
+  say: (line: string) => void,
+  hurry: AbortSignal,
+): Promise<void> {
   for (const { name, ...identity } of lock.abandoned?.children ?? []) {
     await endProcess(identity, { graceMs: GRACE_MS, hurry });
     say(`${name} of an earlier start was ended`);
   }
+  for (const { pid, argv } of await programsOf(home.directory)) {
+    if (!isVendorProgram(argv, home)) continue;
+    const identity = await identify(pid);
+    if (!identity) continue;
+    await endProcess(identity, { graceMs: GRACE_MS, hurry });
+    say(`process ${pid} of an earlier start was ended`);
+  }
+}
+
+/** The server or an agent of the vendor, as this program starts them; jobs and installs are not. */
+export function isVendorProgram(argv: readonly string[], home: Home): boolean {
+  const valueOf = (flag: string) => argv[argv.indexOf(flag) + 1];
+  if (argv.includes("--data")) return valueOf("--data") === home.serverDirectory;
+  if (!argv.includes("--home")) return false;
+  const agents = ["build", "setup"].map((kind) => join(home.agentsDirectory, kind));
+  return agents.includes(valueOf("--home") ?? "");
 }
 
 async function endLeftovers(home: string, say: (line: string) => void, hurry: AbortSignal) {

@@ -3,16 +3,20 @@
 
 import { link, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { readUpRecord, type UpRecord } from "../connection.ts";
-import { readIfThere, writePrivateFile } from "../files.ts";
-import type { Home } from "../home.ts";
-import { CliProblem } from "../problem.ts";
+import { readUpRecord, type UpRecord } from "../connection/connection.ts";
+import { readIfThere, writePrivateFile } from "../connection/files.ts";
+import type { Home } from "../connection/home.ts";
+import { CliProblem } from "../program/problem.ts";
 import { identify, isRunning, type ProcessIdentity } from "./processes.ts";
 
 export interface UpLock {
   /** What the last `up` said, if it was killed before it could clean up. */
   readonly abandoned: UpRecord | undefined;
-  record(url: string, children: UpRecord["children"]): Promise<void>;
+  /**
+   * Puts down what runs now. Writes come one after the other and each reads the book's subject when its
+   * turn has come, so that a late write of an early state cannot take a child off the record.
+   */
+  record(url: string, children: () => UpRecord["children"]): Promise<void>;
   release(): Promise<void>;
 }
 
@@ -23,11 +27,21 @@ export async function takeUpLock(home: Home): Promise<UpLock> {
   await mkdir(home.runDirectory, { recursive: true, mode: 0o700 });
   await claim(path, self, home);
   const abandoned = await readUpRecord(home);
+  let writing: Promise<void> = Promise.resolve();
   return {
     abandoned,
-    record: (url, children) =>
-      writePrivateFile(home.upFile, `${JSON.stringify({ url, ...self, children })}\n`),
+    record(url, children) {
+      const write = () =>
+        writePrivateFile(
+          home.upFile,
+          `${JSON.stringify({ url, ...self, children: children() })}\n`,
+        );
+      const mine = writing.then(write);
+      writing = mine.catch(() => undefined);
+      return mine;
+    },
     async release() {
+      await writing;
       await rm(home.upFile, { force: true });
       await rm(path, { force: true });
     },

@@ -2,18 +2,21 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { Failure } from "@exclave/core";
-import { readUpRecord } from "../connection.ts";
-import { homeOf } from "../home.ts";
+import { readUpRecord } from "../connection/connection.ts";
+import { type Home, homeOf } from "../connection/home.ts";
+import { createBench } from "../testing/run-cli.ts";
 import { createChildProgram } from "./child-program.ts";
 import { choosePort } from "./port.ts";
 import { identify, isOurs, isRunning } from "./processes.ts";
+import { isVendorProgram } from "./run-up.ts";
 import { takeUpLock } from "./up-lock.ts";
+import { watchInstalls } from "./watch-installs.ts";
 
 async function temporaryHome(t: TestContext) {
   const directory = await mkdtemp(join(tmpdir(), "exclave-up-"));
@@ -79,7 +82,7 @@ describe("the lock", () => {
     const home = await temporaryHome(t);
     const lock = await takeUpLock(home);
     const children = [{ name: "server", pid: 1, startTime: "0" }];
-    await lock.record("http://127.0.0.1:8420", children);
+    await lock.record("http://127.0.0.1:8420", () => children);
     await writeFile(
       join(home.runDirectory, "up.lock"),
       JSON.stringify({ pid: process.pid, startTime: "0" }),
@@ -90,6 +93,96 @@ describe("the lock", () => {
     assert.deepEqual(next.abandoned?.children, children);
     await next.release();
     assert.equal(await readUpRecord(home), undefined);
+  });
+});
+
+describe("the book", () => {
+  test("ends with what runs last, whatever order its writes were asked for in", async (t) => {
+    const home = await temporaryHome(t);
+    const lock = await takeUpLock(home);
+    const living: { name: string; pid: number; startTime: string }[] = [];
+
+    const writes = ["server", "build agent", "setup agent"].map((name, index) => {
+      living.push({ name, pid: index + 1, startTime: "0" });
+      return lock.record("http://127.0.0.1:8420", () => [...living]);
+    });
+    await Promise.all(writes);
+
+    assert.deepEqual((await readUpRecord(home))?.children, living);
+    await lock.release();
+  });
+
+  test("is not needed to tell the server and the vendor's agents of an earlier start", async (t) => {
+    const home = await temporaryHome(t);
+    const agent = (directory: string) => ["node", "agent.mjs", "x", "--home", directory];
+
+    const isVendor = (argv: string[]) => isVendorProgram(argv, home);
+
+    assert.ok(isVendor(["node", "server.mjs", "--data", home.serverDirectory]));
+    assert.ok(isVendor(agent(join(home.agentsDirectory, "build"))));
+    assert.ok(!isVendor(agent(join(home.installsDirectory, "acme"))));
+    assert.ok(!isVendor(["node", "server.mjs", "--data", "/elsewhere"]));
+    assert.ok(!isVendor(["node", join(home.agentsDirectory, "build", "runtime", "job")]));
+  });
+});
+
+describe("the supervisors of installs", () => {
+  async function installIn(home: Home, name: string, record: object | undefined) {
+    const directory = join(home.installsDirectory, name);
+    await mkdir(join(directory, "bin"), { recursive: true });
+    await mkdir(join(directory, "init"));
+    await writeFile(join(directory, "sandbox.json"), "{}");
+    await writeFile(join(directory, "bin", "init.mjs"), "");
+    if (record) await writeFile(join(directory, "init", "init.json"), JSON.stringify(record));
+  }
+
+  test("are started again when they were killed, and left alone when they run or were stopped", async (t) => {
+    const home = await temporaryHome(t);
+    await installIn(home, "killed", { pid: process.pid, startTime: "0" });
+    await installIn(home, "running", (await identify(process.pid)) ?? {});
+    await installIn(home, "stopped", undefined);
+    const started: string[] = [];
+    const again = Promise.withResolvers<void>();
+    const watch = watchInstalls({
+      home,
+      environment: {},
+      say: () => {},
+      everyMs: 10,
+      start: async ({ name }) => {
+        started.push(name);
+        if (started.length > 3) again.resolve();
+      },
+    });
+
+    await watch.startAll();
+    await again.promise;
+    await watch.stop(AbortSignal.abort());
+
+    assert.deepEqual(started.slice(0, 3).sort(), ["killed", "running", "stopped"]);
+    assert.ok(started.slice(3).every((name) => name === "killed"));
+  });
+});
+
+describe("a home that cannot be used", () => {
+  test("is a sentence with what to do, and no stack trace", async (t) => {
+    const bench = await createBench(t);
+    const file = join(bench.directory, "file");
+    await writeFile(file, "");
+
+    const images = join(bench.directory, "images");
+    await mkdir(images);
+    await writeFile(join(images, "images.json"), "[]");
+    const up = (home: string) =>
+      bench.run(["up"], { environment: { EXCLAVE_HOME: home, EXCLAVE_IMAGES: images } });
+
+    const below = await up(join(file, "home"));
+    const long = await up(join(bench.directory, "x".repeat(200), "y".repeat(200)));
+
+    assert.equal(below.exitCode, 6);
+    assert.match(below.stderr, /cannot be written: a part of the path is no directory; remove it/);
+    assert.equal(long.exitCode, 2);
+    assert.match(long.stderr, /is \d+ bytes long, and at most 350 work; set EXCLAVE_HOME/);
+    for (const { stderr } of [below, long]) assert.doesNotMatch(stderr, /\n\s+at |bug/);
   });
 });
 

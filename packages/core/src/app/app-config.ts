@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { AppName, ComponentName, ComponentType } from "../ids.ts";
+import { type Limits, LimitsDeclaration } from "../manifest/job-limits.ts";
 
 /** Inputs and secrets are read as `inputs.<name>`, so they are spelt as CEL spells identifiers. */
 const Identifier = z
@@ -54,6 +55,10 @@ export const PluginDeclaration = z.strictObject({
 });
 export type PluginDeclaration = z.infer<typeof PluginDeclaration>;
 
+/** What the install does by itself about a component that is deployed and not well. */
+export const Repair = z.enum(["auto", "health", "off"]);
+export type Repair = z.infer<typeof Repair>;
+
 /** Everything else a component says is its plugin's business. */
 export const ComponentDeclaration = z.looseObject({
   name: ComponentName,
@@ -66,8 +71,22 @@ export const ComponentDeclaration = z.looseObject({
     .max(86_400)
     .optional()
     .describe("How often its health is looked up"),
+  limits: LimitsDeclaration.optional().describe("What one of its jobs may use"),
+  repair: Repair.optional().describe(
+    "When it is applied again by itself: health (the default), when it is missing or degraded; auto, when it drifted too; off, never",
+  ),
 });
 export type ComponentDeclaration = z.infer<typeof ComponentDeclaration>;
+
+export const RollbackDeclaration = z.strictObject({
+  releases: z
+    .int()
+    .min(0)
+    .max(100)
+    .default(1)
+    .describe("How many releases back an install may go from this one; 0 for none"),
+});
+export type RollbackDeclaration = z.infer<typeof RollbackDeclaration>;
 
 export const AppDeclaration = z.strictObject({
   app: AppName.describe("The app's name"),
@@ -75,6 +94,7 @@ export const AppDeclaration = z.strictObject({
   sandbox: SandboxChoice.default({ use: "local", vars: {} }),
   inputs: z.array(InputDeclaration).default([]),
   secrets: z.array(SecretDeclaration).default([]),
+  rollback: RollbackDeclaration.default({ releases: 1 }),
   plugins: z.array(PluginDeclaration).default([]),
   components: z.array(ComponentDeclaration).min(1),
 });
@@ -86,6 +106,8 @@ export interface ComponentConfig {
   /** As written. */
   readonly dependsOn: readonly ComponentName[];
   readonly statusEverySeconds?: number;
+  readonly limits?: Limits;
+  readonly repair?: Repair;
   /** The plugin's keys, expressions unevaluated. */
   readonly config: Readonly<Record<string, unknown>>;
   /** What its expressions read. */
@@ -105,6 +127,7 @@ export interface AppConfig {
   readonly sandbox: SandboxChoice;
   readonly inputs: readonly InputDeclaration[];
   readonly secrets: readonly SecretDeclaration[];
+  readonly rollback: RollbackDeclaration;
   readonly plugins: readonly PluginDeclaration[];
   readonly components: readonly ComponentConfig[];
 }

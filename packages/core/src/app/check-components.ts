@@ -1,6 +1,7 @@
 // What is wrong with the components of an app beyond their shape: plugins that are not there or do
 // not take what is said, expressions that read what does not exist, and circles.
 
+import { canonicalBytes } from "../encoding/canonical.ts";
 import {
   createTemplateChecker,
   type Declarations,
@@ -9,6 +10,7 @@ import {
 } from "../expression/check-template.ts";
 import { stringsIn, usesOf } from "../expression/references.ts";
 import { createGraph, findCycles } from "../graph.ts";
+import { COMPONENT_CONFIG_BYTES_MAX, COMPONENTS_MAX, SECRETS_MAX } from "../limits.ts";
 import type { PluginDescriptor } from "../plugin-descriptor.ts";
 import { closest, suggest } from "../suggest.ts";
 import { COMPONENT_KEYS, configOf } from "./app-config.ts";
@@ -30,13 +32,31 @@ export function checkComponents(
   const each = components.flatMap((component) => {
     const plugin = byType.get(String(component.item["type"]));
     return [
+      ...checkSize(component),
       ...checkPluginType(component, types),
       ...(plugin ? checkForPlugin(component, plugin) : checkOwnKeys(component)),
       ...checkDependsOn(component, names),
       ...checkExpressions(component, check),
     ];
   });
-  return [...each, ...checkCycles(components)];
+  return [...checkCounts(value), ...each, ...checkCycles(components)];
+}
+
+/** What a job's manifest has no room for is said before anything is built. */
+function checkCounts(value: unknown): Finding[] {
+  const limits = { components: COMPONENTS_MAX, secrets: SECRETS_MAX };
+  return Object.entries(limits).flatMap(([list, max]) =>
+    rawItems(value, list).length > max
+      ? [{ path: [list], message: `an app has at most ${max} ${list}` }]
+      : [],
+  );
+}
+
+function checkSize({ index, item }: RawItem): Finding[] {
+  const bytes = canonicalBytes(configOf(item)).length;
+  if (bytes <= COMPONENT_CONFIG_BYTES_MAX) return [];
+  const limit = `the configuration of a component has at most ${COMPONENT_CONFIG_BYTES_MAX}`;
+  return [{ path: ["components", index], message: `these are ${bytes} bytes: ${limit}` }];
 }
 
 function declarationsOf(
@@ -128,7 +148,7 @@ function checkConfig(
 
 /** Without the plugin's word any key may be its own, except one that is surely a misspelt one of ours. */
 function checkOwnKeys({ index, item }: RawItem): Finding[] {
-  const distinct = ["dependsOn", "statusEverySeconds"];
+  const distinct = ["dependsOn", "statusEverySeconds", "repair"];
   return Object.keys(configOf(item)).flatMap((key) =>
     closest(key, distinct) === undefined ? [] : [unknownKey(["components", index], key, distinct)],
   );

@@ -2,6 +2,7 @@
 // what they say they are, expressions where none is evaluated.
 
 import { stringsIn } from "../expression/references.ts";
+import { suggest } from "../suggest.ts";
 import type { Finding } from "./problem.ts";
 import { isMapping, rawItems } from "./raw-app.ts";
 
@@ -18,6 +19,16 @@ export function checkDeclarations(value: unknown): Finding[] {
     ...wrongDefaults(value),
     ...strayExpressions(value),
   ];
+}
+
+export function checkSandbox(value: unknown, known: readonly string[] | undefined): Finding[] {
+  const sandbox = isMapping(value) ? value["sandbox"] : undefined;
+  const use = isMapping(sandbox) ? sandbox["use"] : undefined;
+  if (!known || typeof use !== "string" || known.includes(use)) return [];
+  const message = `there is no sandbox \`${use}\`; there are ${known.join(", ")}`;
+  const hint = suggest(use, known);
+  const path = ["sandbox", "use"];
+  return [hint ? { path, message, hint } : { path, message }];
 }
 
 function twice(value: unknown, { list, one, nameKey }: (typeof LISTS)[number]): Finding[] {

@@ -1,8 +1,11 @@
 // Checks a value against the part of JSON Schema that plugins describe their configuration with. A
 // string with an expression fits any type: what it will be is known only in the install.
 
-import { canonicalJson } from "../canonical.ts";
+import { type Budget, createBudget } from "../budget.ts";
+import { canonicalJson } from "../encoding/canonical.ts";
 import { hasExpression } from "../expression/template.ts";
+import { SCHEMA_STEPS_MAX } from "../limits.ts";
+import { matchesPattern } from "../pattern/match-pattern.ts";
 import { suggest } from "../suggest.ts";
 import type { Path } from "./problem.ts";
 
@@ -16,20 +19,30 @@ export interface SchemaProblem {
   readonly hint?: string;
 }
 
+/** Throws `too_large` when schema and value together ask for more work than a check may take. */
 export function checkJson(schema: unknown, value: unknown, path: Path = []): SchemaProblem[] {
+  const budget = createBudget(SCHEMA_STEPS_MAX, "checking the configuration against its schema");
+  return check(schema, value, path, budget);
+}
+
+function check(schema: unknown, value: unknown, path: Path, budget: Budget): SchemaProblem[] {
+  budget.spend(1 + path.length);
   if (schema === false) return [{ path, message: "nothing is allowed here" }];
   if (!isRecord(schema)) return [];
   if (typeof value === "string" && hasExpression(value)) return [];
   return [
     ...checkType(schema, value, path),
-    ...checkChoices(schema, value, path),
+    ...checkChoices(schema, value, path, budget),
     ...checkNumber(schema, value, path),
-    ...checkString(schema, value, path),
-    ...checkList(schema, value, path),
-    ...checkMapping(schema, value, path),
-    ...checkAlternatives(schema, value, path),
+    ...checkString(schema, value, path, budget),
+    ...checkList(schema, value, path, budget),
+    ...checkMapping(schema, value, path, budget),
+    ...checkAlternatives(schema, value, path, budget),
   ];
 }
+
+const CHOICES_SHOWN_MAX = 50;
+const SHOWN_LENGTH_MAX = 200;
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -54,13 +67,23 @@ function isOfType(value: unknown, type: string): boolean {
   }
 }
 
-function checkChoices(schema: Schema, value: unknown, path: Path): SchemaProblem[] {
-  if ("const" in schema && !isSame(schema["const"], value)) {
-    return [{ path, message: `must be ${canonicalJson(schema["const"])}` }];
-  }
+function checkChoices(schema: Schema, value: unknown, path: Path, budget: Budget): SchemaProblem[] {
   const choices = schema["enum"];
-  if (!Array.isArray(choices) || choices.some((choice) => isSame(choice, value))) return [];
-  const message = `must be one of ${choices.map((choice) => canonicalJson(choice)).join(", ")}`;
+  if (!("const" in schema) && !Array.isArray(choices)) return [];
+  const said = canonicalJson(value ?? null);
+  const isSame = (choice: unknown) => {
+    const expected = canonicalJson(choice);
+    budget.spend(expected.length);
+    return expected === said;
+  };
+  budget.spend(said.length);
+  if ("const" in schema && !isSame(schema["const"])) {
+    return [{ path, message: `must be ${shown(schema["const"])}` }];
+  }
+  if (!Array.isArray(choices) || choices.some(isSame)) return [];
+  const more = choices.length > CHOICES_SHOWN_MAX ? ", …" : "";
+  const list = choices.slice(0, CHOICES_SHOWN_MAX).map(shown).join(", ");
+  const message = `must be one of ${list}${more}`;
   const words = choices.filter((choice) => typeof choice === "string");
   const hint = typeof value === "string" && words.length > 8 ? suggest(value, words) : undefined;
   return [hint ? { path, message, hint } : { path, message }];
@@ -81,7 +104,7 @@ function checkNumber(schema: Schema, value: unknown, path: Path): SchemaProblem[
   return problems;
 }
 
-function checkString(schema: Schema, value: unknown, path: Path): SchemaProblem[] {
+function checkString(schema: Schema, value: unknown, path: Path, budget: Budget): SchemaProblem[] {
   if (typeof value !== "string") return [];
   const { minLength, maxLength, pattern } = schema;
   if (typeof minLength === "number" && value.length < minLength) {
@@ -95,27 +118,28 @@ function checkString(schema: Schema, value: unknown, path: Path): SchemaProblem[
   if (typeof maxLength === "number" && value.length > maxLength) {
     return [{ path, message: `must have at most ${maxLength} letters` }];
   }
-  if (typeof pattern === "string" && !matches(pattern, value)) {
-    return [{ path, message: `must match ${pattern}` }];
+  if (typeof pattern === "string" && !matches(pattern, value, budget)) {
+    return [{ path, message: `must match ${shortened(pattern)}` }];
   }
   return [];
 }
 
-/** A pattern that is none is the plugin's mistake, and no reason to refuse what a vendor wrote. */
-function matches(pattern: string, value: string): boolean {
+/** A pattern that cannot be read is the plugin's mistake, and no reason to refuse what a vendor wrote. */
+function matches(pattern: string, value: string, budget: Budget): boolean {
   try {
-    return new RegExp(pattern, "u").test(value);
-  } catch {
+    return matchesPattern(pattern, value, budget);
+  } catch (reason) {
+    if (budget.isSpent) throw reason;
     return true;
   }
 }
 
-function checkList(schema: Schema, value: unknown, path: Path): SchemaProblem[] {
+function checkList(schema: Schema, value: unknown, path: Path, budget: Budget): SchemaProblem[] {
   if (!Array.isArray(value)) return [];
   const { items, prefixItems, minItems, maxItems } = schema;
   const places = Array.isArray(prefixItems) ? prefixItems : [];
   const problems = value.flatMap((item, index) =>
-    checkJson(places[index] ?? items, item, [...path, index]),
+    check(places[index] ?? items, item, [...path, index], budget),
   );
   if (typeof minItems === "number" && value.length < minItems) {
     problems.push({ path, message: `must have at least ${minItems} items` });
@@ -126,7 +150,7 @@ function checkList(schema: Schema, value: unknown, path: Path): SchemaProblem[] 
   return problems;
 }
 
-function checkMapping(schema: Schema, value: unknown, path: Path): SchemaProblem[] {
+function checkMapping(schema: Schema, value: unknown, path: Path, budget: Budget): SchemaProblem[] {
   if (!isRecord(value)) return [];
   const properties = isRecord(schema["properties"]) ? schema["properties"] : {};
   const required = Array.isArray(schema["required"]) ? schema["required"].map(String) : [];
@@ -135,11 +159,12 @@ function checkMapping(schema: Schema, value: unknown, path: Path): SchemaProblem
     .filter((key) => !Object.hasOwn(value, key))
     .map((key) => ({ path, message: `\`${key}\` is missing` }));
   const members = Object.entries(value).flatMap(([key, member]): SchemaProblem[] => {
-    if (Object.hasOwn(properties, key)) return checkJson(properties[key], member, [...path, key]);
+    const place = [...path, key];
+    if (Object.hasOwn(properties, key)) return check(properties[key], member, place, budget);
     if (rest === false) return [unknownKey(path, key, Object.keys(properties))];
     return [
-      ...checkJson(schema["propertyNames"], key, [...path, key]),
-      ...checkJson(rest, member, [...path, key]),
+      ...check(schema["propertyNames"], key, place, budget),
+      ...check(rest, member, place, budget),
     ];
   });
   return [...missing, ...members];
@@ -151,16 +176,29 @@ export function unknownKey(path: Path, key: string, known: readonly string[]): S
   return hint ? { path, key, message, hint } : { path, key, message };
 }
 
-function checkAlternatives(schema: Schema, value: unknown, path: Path): SchemaProblem[] {
-  const { anyOf, oneOf, allOf } = schema;
-  const all = Array.isArray(allOf) ? allOf.flatMap((part) => checkJson(part, value, path)) : [];
-  return [...all, ...checkSome(anyOf, value, path), ...checkSome(oneOf, value, path)];
+function checkAlternatives(
+  { anyOf, oneOf, allOf }: Schema,
+  value: unknown,
+  path: Path,
+  budget: Budget,
+): SchemaProblem[] {
+  const parts = Array.isArray(allOf) ? allOf : [];
+  return [
+    ...parts.flatMap((part) => check(part, value, path, budget)),
+    ...checkSome(anyOf, value, path, budget),
+    ...checkSome(oneOf, value, path, budget),
+  ];
 }
 
 /** Reports against the alternative that fits best: the others were probably not meant. */
-function checkSome(alternatives: unknown, value: unknown, path: Path): SchemaProblem[] {
+function checkSome(
+  alternatives: unknown,
+  value: unknown,
+  path: Path,
+  budget: Budget,
+): SchemaProblem[] {
   if (!Array.isArray(alternatives) || alternatives.length === 0) return [];
-  const attempts = alternatives.map((alternative) => checkJson(alternative, value, path));
+  const attempts = alternatives.map((alternative) => check(alternative, value, path, budget));
   if (attempts.some((problems) => problems.length === 0)) return [];
   const deep = attempts.filter((problems) => problems.every((problem) => isBelow(problem, path)));
   const [best] = deep.toSorted((a, b) => a.length - b.length);
@@ -174,8 +212,13 @@ function isBelow({ path, key }: SchemaProblem, around: Path): boolean {
   return path.length > around.length || key !== undefined;
 }
 
-function isSame(expected: unknown, value: unknown): boolean {
-  return canonicalJson(expected) === canonicalJson(value ?? null);
+/** In a message: long values are cut, and whoever wrote them knows them. */
+function shown(value: unknown): string {
+  return shortened(canonicalJson(value));
+}
+
+function shortened(text: string): string {
+  return text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX)}…` : text;
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
@@ -195,5 +238,5 @@ function article(type: string): string {
 function describe(value: unknown): string {
   if (value === null || value === undefined) return "nothing";
   if (Array.isArray(value)) return "a list";
-  return typeof value === "object" ? "a mapping" : `the ${typeof value} ${canonicalJson(value)}`;
+  return typeof value === "object" ? "a mapping" : `the ${typeof value} ${shown(value)}`;
 }

@@ -2,7 +2,10 @@
 // each with its place and, where a name was misspelt, what was probably meant.
 
 import { usesOf } from "../expression/references.ts";
+import { Failure } from "../failure.ts";
 import type { AppName, ComponentName } from "../ids.ts";
+import { PROBLEMS_MAX } from "../limits.ts";
+import { declaredLimits } from "../manifest/job-limits.ts";
 import type { PluginDescriptor } from "../plugin-descriptor.ts";
 import {
   type AppConfig,
@@ -12,16 +15,20 @@ import {
   configOf,
 } from "./app-config.ts";
 import { checkComponents } from "./check-components.ts";
-import { checkDeclarations } from "./check-declarations.ts";
+import { checkDeclarations, checkSandbox } from "./check-declarations.ts";
 import type { Finding, Problem } from "./problem.ts";
 import { shapeProblems } from "./shape-problems.ts";
 import { readYaml, type YamlSource } from "./yaml-source.ts";
+
+const TEXT_SHOWN_MAX = 1_000;
 
 export interface ParseAppOptions {
   /** How problems name the file. */
   readonly file: string;
   /** The component types there are. Without them, what only a plugin knows is not checked. */
   readonly plugins?: readonly PluginDescriptor[];
+  /** The sandboxes there are. Without them, any name is taken. */
+  readonly sandboxes?: readonly string[];
 }
 
 export interface ParsedApp {
@@ -30,7 +37,8 @@ export interface ParsedApp {
   readonly problems: readonly Problem[];
 }
 
-export function parseApp(text: string, { file, plugins }: ParseAppOptions): ParsedApp {
+export function parseApp(text: string, options: ParseAppOptions): ParsedApp {
+  const { file, plugins, sandboxes } = options;
   const source = readYaml(text, file);
   if (source.problems.length > 0) return { problems: source.problems };
 
@@ -39,10 +47,26 @@ export function parseApp(text: string, { file, plugins }: ParseAppOptions): Pars
   const findings = [
     ...(shape.success ? [] : shapeProblems(shape.error, value)),
     ...checkDeclarations(value),
-    ...checkComponents(value, plugins),
+    ...checkSandbox(value, sandboxes),
+    ...boundedFindings(() => checkComponents(value, plugins)),
   ];
   if (shape.success && findings.length === 0) return { app: appFrom(shape.data), problems: [] };
-  return { problems: placed(findings, source, file) };
+  return { problems: placed(findings.slice(0, PROBLEMS_MAX), source, file) };
+}
+
+/** What is too much to be checked is a problem like any other. */
+function boundedFindings(check: () => Finding[]): Finding[] {
+  try {
+    return check();
+  } catch (reason) {
+    if (!(reason instanceof Failure) || reason.code !== "too_large") throw reason;
+    return [{ path: [], message: reason.message }];
+  }
+}
+
+/** Names come from the file and may be of any length: whoever reads the problem knows them. */
+function shortened(text: string): string {
+  return text.length > TEXT_SHOWN_MAX ? `${text.slice(0, TEXT_SHOWN_MAX)}…` : text;
 }
 
 function placed(findings: readonly Finding[], source: YamlSource, file: string): Problem[] {
@@ -55,8 +79,9 @@ function placed(findings: readonly Finding[], source: YamlSource, file: string):
           ? source.atLetter(path, letter)
           : source.at(path);
     const fullPath = key === undefined ? path : [...path, key];
-    const problem = { file, ...place, message, path: fullPath };
-    return hint === undefined ? problem : { ...problem, hint };
+    const steps = fullPath.map((step) => (typeof step === "string" ? shortened(step) : step));
+    const problem = { file, ...place, message: shortened(message), path: steps };
+    return hint === undefined ? problem : { ...problem, hint: shortened(hint) };
   });
   return problems.toSorted((a, b) => a.line - b.line || a.column - b.column);
 }
@@ -69,6 +94,7 @@ function appFrom({
   sandbox,
   inputs,
   secrets,
+  rollback,
   plugins,
   components,
 }: Declared): AppConfig {
@@ -78,13 +104,14 @@ function appFrom({
     sandbox,
     inputs,
     secrets,
+    rollback,
     plugins,
     components: components.map(componentFrom),
   };
 }
 
 function componentFrom(declared: ComponentDeclaration): ComponentConfig {
-  const { name, type, source, dependsOn, statusEverySeconds } = declared;
+  const { name, type, source, dependsOn, statusEverySeconds, limits, repair } = declared;
   const config = configOf(declared);
   const uses = usesOf(config);
   // Every name in it was found among the components, whose names were parsed.
@@ -95,6 +122,8 @@ function componentFrom(declared: ComponentDeclaration): ComponentConfig {
     ...(source === undefined ? {} : { source }),
     dependsOn,
     ...(statusEverySeconds === undefined ? {} : { statusEverySeconds }),
+    ...(limits === undefined ? {} : { limits: declaredLimits(limits) }),
+    ...(repair === undefined ? {} : { repair }),
     config,
     uses: { ...uses, components },
     needs: [...new Set([...dependsOn, ...components])],

@@ -1,6 +1,7 @@
 // What the schema finds wrong, in words for whoever wrote the file.
 
 import type { z } from "zod";
+import { LimitsDeclaration } from "../manifest/job-limits.ts";
 import { suggest } from "../suggest.ts";
 import {
   AppDeclaration,
@@ -73,6 +74,8 @@ function knownKeys([first, second, third]: Path): string[] {
       return third === "generate" ? ["bytes", "encoding"] : Object.keys(SecretDeclaration.shape);
     case "plugins":
       return Object.keys(PluginDeclaration.shape);
+    case "components":
+      return third === "limits" ? Object.keys(LimitsDeclaration.shape) : [];
     default:
       return [];
   }

@@ -14,7 +14,9 @@ import {
   type YAMLError,
   type YAMLWarning,
 } from "yaml";
+import { PROBLEMS_MAX } from "../limits.ts";
 import type { Path, Problem } from "./problem.ts";
+import { expandedOversize, oversizeOf } from "./yaml-bounds.ts";
 
 export interface YamlSource {
   readonly value: unknown;
@@ -34,13 +36,21 @@ export interface Place {
 }
 
 export function readYaml(text: string, file: string): YamlSource {
-  const document = parseDocument(text, { prettyErrors: false });
+  const oversize = oversizeOf(text);
+  if (oversize !== undefined) return tooLarge(file, oversize);
+  // Keys are compared here: the library compares each with each.
+  const document = parseDocument(text, { prettyErrors: false, uniqueKeys: false });
+  const targets = aliasTargets(document);
   const starts = lineStarts(text);
   const place = (offset: number): Place => {
-    const line = starts.findLastIndex((start) => start <= offset);
+    const line = lastAtMost(starts, offset);
     return { line: line + 1, column: offset - (starts[line] ?? 0) + 1 };
   };
-  const problems = faultsOf(document).map(
+  const faults = faultsOf(document, targets);
+  const expanded =
+    faults.length > 0 ? undefined : expandedOversize(document.contents, (one) => targets.get(one));
+  if (expanded !== undefined) return tooLarge(file, expanded);
+  const problems = faults.slice(0, PROBLEMS_MAX).map(
     ({ offset, message }): Problem => ({
       file,
       ...place(offset),
@@ -52,20 +62,52 @@ export function readYaml(text: string, file: string): YamlSource {
 
   return {
     ...read,
-    at: (path) => place(startOf(nearest(document, path))),
-    atKey: (path, key) => place(keyStart(nearest(document, path), key)),
-    atLetter: (path, offset) => place(letterStart(text, nearest(document, path), offset)),
+    at: (path) => place(startOf(nearest(document, path, targets))),
+    atKey: (path, key) => place(keyStart(nearest(document, path, targets), key)),
+    atLetter: (path, offset) => place(letterStart(text, nearest(document, path, targets), offset)),
   };
 
   function readValue() {
-    try {
-      return { value: document.toJS() as unknown, problems };
-    } catch (reason) {
-      // So many aliases that they are an attack.
-      const message = `this is not YAML: ${reason instanceof Error ? reason.message : String(reason)}`;
-      return { value: undefined, problems: [{ file, line: 1, column: 1, message, path: [] }] };
-    }
+    // What the aliases stand for was counted above.
+    return { value: document.toJS({ maxAliasCount: -1 }) as unknown, problems };
   }
+}
+
+function tooLarge(file: string, why: string): YamlSource {
+  const place = { line: 1, column: 1 };
+  const message = `this is too large to be read: ${why}`;
+  const problems = [{ file, ...place, message, path: [] }];
+  return { value: undefined, problems, at: () => place, atKey: () => place, atLetter: () => place };
+}
+
+type Targets = ReadonlyMap<Node, Node>;
+
+/** Each alias with the last anchor of its name before it, found in one walk. */
+function aliasTargets(document: Document): Targets {
+  const anchors = new Map<string, Node>();
+  const targets = new Map<Node, Node>();
+  visit(document, {
+    Node(_, node) {
+      if (isAlias(node)) {
+        const target = anchors.get(node.source);
+        if (target) targets.set(node, target);
+      } else if (node.anchor) {
+        anchors.set(node.anchor, node);
+      }
+    },
+  });
+  return targets;
+}
+
+function lastAtMost(starts: readonly number[], offset: number): number {
+  let low = 0;
+  let high = starts.length;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if ((starts[middle] ?? 0) <= offset) low = middle;
+    else high = middle;
+  }
+  return low;
 }
 
 /** Counted here, because the library's own counter loses lines in a text that is no YAML. */
@@ -78,14 +120,14 @@ interface Fault {
   readonly message: string;
 }
 
-function faultsOf(document: Document): Fault[] {
+function faultsOf(document: Document, targets: Targets): Fault[] {
   const { errors, warnings } = document;
   // After a token that fits nowhere, every further one does not fit either.
   const lost = errors.findIndex(({ code }) => code === "UNEXPECTED_TOKEN");
   const telling = lost < 0 ? errors : errors.slice(0, lost + 1);
   const faults = [...telling, ...warnings].map(asFault);
   // A text that is no YAML has no tree worth looking at.
-  return errors.length > 0 ? faults : [...faults, ...unfitFaults(document)];
+  return errors.length > 0 ? faults : [...faults, ...unfitFaults(document, targets)];
 }
 
 function asFault({ pos, message, code }: YAMLError | YAMLWarning): Fault {
@@ -94,16 +136,24 @@ function asFault({ pos, message, code }: YAMLError | YAMLWarning): Fault {
 }
 
 /** What YAML can say and JSON cannot: the value has to be storable, and finite. */
-function unfitFaults(document: Document): Fault[] {
+function unfitFaults(document: Document, targets: Targets): Fault[] {
   const faults: Fault[] = [];
   const report = (node: unknown, message: string) => {
     faults.push({ offset: isNode(node) ? startOf(node) : 0, message });
   };
   visit(document, {
     Alias(_, alias, path) {
-      const target = alias.resolve(document);
+      const target = targets.get(alias);
       if (!target) report(alias, `there is no anchor for the alias *${alias.source}`);
       else if (path.includes(target)) report(alias, `the alias *${alias.source} contains itself`);
+    },
+    Map(_, { items }) {
+      const seen = new Set<unknown>();
+      for (const { key } of items) {
+        const name = isScalar(key) ? key.value : key;
+        if (seen.has(name)) report(key, "Map keys must be unique");
+        seen.add(name);
+      }
     },
     Pair(_, { key }) {
       if (!isScalar(key)) report(key, "a key must be a single word");
@@ -118,18 +168,18 @@ function unfitFaults(document: Document): Fault[] {
   return faults;
 }
 
-function nearest(document: Document, path: Path): Node | undefined {
-  let node = resolved(document.contents, document);
+function nearest(document: Document, path: Path, targets: Targets): Node | undefined {
+  let node = resolved(document.contents, targets);
   for (const step of path) {
     const next = childOf(node, step);
     if (!next) return node;
-    node = resolved(next, document);
+    node = resolved(next, targets);
   }
   return node;
 }
 
-function resolved(node: unknown, document: Document): Node | undefined {
-  if (isAlias(node)) return node.resolve(document) ?? node;
+function resolved(node: unknown, targets: Targets): Node | undefined {
+  if (isAlias(node)) return targets.get(node) ?? node;
   return isNode(node) ? node : undefined;
 }
 

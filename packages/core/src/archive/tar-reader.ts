@@ -1,138 +1,66 @@
-// Reads the records of an archive, without judging where they lie.
+// Reads the entries of an archive in memory, without judging where they lie.
 
-import { Failure } from "../failure.ts";
+import { Failure, unreachable } from "../failure.ts";
+import { type ArchiveLimits, createArchiveBudget } from "./archive-limits.ts";
 import type { TarEntry } from "./tar.ts";
-import { BLOCK, checksum } from "./tar-header.ts";
+import { BLOCK } from "./tar-header.ts";
+import { createTarHeaders, paddingOf, type TarHeader } from "./tar-headers.ts";
 
-interface Names {
-  path?: string;
-  link?: string;
-}
-
-export function* readRecords(bytes: Uint8Array): Iterable<TarEntry> {
+export function* readRecords(
+  bytes: Uint8Array,
+  limits: Partial<ArchiveLimits> = {},
+): Iterable<TarEntry> {
   const files = new Map<string, Uint8Array>();
-  let names: Names = {};
-  for (let offset = 0; ; ) {
-    const block = bytes.subarray(offset, offset + BLOCK);
-    if (block.length < BLOCK) throw broken("it ends in the middle");
-    if (block.every((byte) => byte === 0)) return;
-    if (octal(block, 148, 8) !== checksum(block)) throw broken("a header's checksum is wrong");
+  const headers = createTarHeaders();
+  const budget = createArchiveBudget(limits);
+  let offset = 0;
 
-    const size = octal(block, 124, 12);
-    const content = bytes.subarray(offset + BLOCK, offset + BLOCK + size);
-    if (content.length < size) throw broken("it ends in the middle");
-    offset += BLOCK + Math.ceil(size / BLOCK) * BLOCK;
-
-    const type = String.fromCharCode(block[156] ?? 0);
-    const meta = readNames(type, content);
-    if (meta) {
-      names = { ...names, ...meta };
+  for (;;) {
+    const block = headers.read(take(BLOCK));
+    if (block.kind === "end") return;
+    if (block.kind === "extension") {
+      headers.extend(take(block.size));
+      offset += paddingOf(block.size);
       continue;
     }
-    const entry = readEntry(type, block, content, names, files);
-    names = {};
+    const { header } = block;
+    const linked = header.type === "hardlink" ? files.get(header.target) : undefined;
+    // A second name is a second copy here, so it counts as much as the first.
+    budget.take({ ...header, size: linked?.length ?? header.size });
+    const content = take(header.size);
+    offset += paddingOf(header.size);
+    const entry = entryOf(header, content, linked);
     if (entry.type === "file") files.set(entry.path, entry.bytes);
     yield entry;
   }
-}
 
-/** Names for the entry that follows, where they did not fit its header. */
-function readNames(type: string, content: Uint8Array): Names | undefined {
-  switch (type) {
-    case "x":
-      return readPax(content);
-    case "g":
-      return {};
-    case "L":
-      return { path: text(content) };
-    case "K":
-      return { link: text(content) };
-    default:
-      return undefined;
+  function take(size: number): Uint8Array {
+    const part = bytes.subarray(offset, offset + size);
+    if (part.length < size) throw broken("it ends in the middle");
+    offset += size;
+    return part;
   }
 }
 
-function readEntry(
-  type: string,
-  block: Uint8Array,
+function entryOf(
+  { path, type, mode, target }: TarHeader,
   content: Uint8Array,
-  names: Names,
-  files: ReadonlyMap<string, Uint8Array>,
+  linked: Uint8Array | undefined,
 ): TarEntry {
-  const path = names.path ?? headerPath(block);
-  const target = names.link ?? text(block.subarray(157, 257));
-  const mode = octal(block, 100, 8) & 0o7777;
   switch (type) {
-    case "\0":
-    case "0":
-      // Archives older than POSIX mark a directory by its name alone.
-      return path.endsWith("/")
-        ? { type: "directory", path, mode }
-        : { type: "file", path, mode, bytes: Uint8Array.from(content) };
-    case "1": {
-      const linked = files.get(target);
+    case "file":
+      return { type, path, mode, bytes: Uint8Array.from(content) };
+    case "hardlink":
       if (!linked) throw broken(`${path} is a second name of ${target}, which is not there`);
       return { type: "file", path, mode, bytes: linked };
-    }
-    case "2":
-      return { type: "symlink", path, target };
-    case "5":
-      return { type: "directory", path, mode };
-    default:
+    case "symlink":
+      return { type, path, target };
+    case "directory":
+      return { type, path, mode };
+    case "other":
       throw broken(`${path} is neither file, directory nor link`);
-  }
-}
-
-function headerPath(block: Uint8Array): string {
-  const name = text(block.subarray(0, 100));
-  const isPosix = text(block.subarray(257, 263)) === "ustar";
-  const prefix = isPosix ? text(block.subarray(345, 500)) : "";
-  return prefix ? `${prefix}/${name}` : name;
-}
-
-function readPax(content: Uint8Array): Names {
-  const names: Names = {};
-  for (let offset = 0; offset < content.length; ) {
-    const space = content.indexOf(0x20, offset);
-    const length = space < 0 ? Number.NaN : Number(text(content.subarray(offset, space)));
-    if (!Number.isInteger(length) || length <= space - offset || offset + length > content.length) {
-      throw broken("a pax header is malformed");
-    }
-    const record = decode(content.subarray(space + 1, offset + length - 1));
-    const equals = record.indexOf("=");
-    const value = record.slice(equals + 1);
-    switch (record.slice(0, equals)) {
-      case "path":
-        names.path = value;
-        break;
-      case "linkpath":
-        names.link = value;
-        break;
-      case "size":
-        throw broken("it has an entry too large to be read at once");
-    }
-    offset += length;
-  }
-  return names;
-}
-
-function octal(block: Uint8Array, offset: number, length: number): number {
-  const digits = text(block.subarray(offset, offset + length)).trim();
-  if (!/^[0-7]*$/.test(digits)) throw broken("a header has a field that is no number");
-  return Number.parseInt(digits || "0", 8);
-}
-
-/** Text up to the first NUL. */
-function text(bytes: Uint8Array): string {
-  const end = bytes.indexOf(0);
-  return decode(end < 0 ? bytes : bytes.subarray(0, end));
-}
-
-function decode(bytes: Uint8Array): string {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch (cause) {
-    throw new Failure("invalid", "the archive cannot be read: a name is not UTF-8", { cause });
+    default:
+      return unreachable(type);
   }
 }
 

@@ -4,6 +4,7 @@
 // not fit; GNU long names are understood when reading.
 
 import { Failure } from "../failure.ts";
+import type { ArchiveLimits } from "./archive-limits.ts";
 import { encodeEnd, encodeEntry } from "./tar-header.ts";
 import { checkedPath, checkLink } from "./tar-path.ts";
 import { readRecords } from "./tar-reader.ts";
@@ -25,8 +26,8 @@ export function writeTar(entries: Iterable<TarEntry>): Uint8Array<ArrayBuffer> {
 }
 
 /** The entries in the archive's order; throws `invalid` for a broken archive or one with tricks. */
-export function readTar(bytes: Uint8Array): TarEntry[] {
-  return checkEntries(readRecords(bytes));
+export function readTar(bytes: Uint8Array, limits: Partial<ArchiveLimits> = {}): TarEntry[] {
+  return checkEntries(readRecords(bytes, limits));
 }
 
 function checkEntries(entries: Iterable<TarEntry>): TarEntry[] {
@@ -35,7 +36,8 @@ function checkEntries(entries: Iterable<TarEntry>): TarEntry[] {
   for (const entry of entries) {
     const path = checkedPath(entry.path);
     // The archive's own root, which `tar -C dir .` writes first, is nobody's entry.
-    if (path === "") continue;
+    if (path === "" && entry.type === "directory") continue;
+    if (path === "") throw new Failure("invalid", `the archive has a ${entry.type} for its root`);
     if (types.has(path) && !(entry.type === "directory" && types.get(path) === "directory")) {
       throw new Failure("invalid", `the archive names ${path} twice`);
     }

@@ -2,6 +2,7 @@
 // them, and arithmetic between whole numbers (CEL's int) and JSON's numbers (CEL's double).
 
 import { Environment } from "@marcbachmann/cel-js";
+import { EXPRESSION_DEPTH_MAX, EXPRESSION_LIST_MAX, EXPRESSION_NODES_MAX } from "../limits.ts";
 
 export const SCOPE_NAMES = ["install", "inputs", "secrets", "sandbox", "components"] as const;
 export type ScopeName = (typeof SCOPE_NAMES)[number];
@@ -9,11 +10,16 @@ export type ScopeName = (typeof SCOPE_NAMES)[number];
 /** Only parses: which names exist is for the checks to say, with better words. */
 export const celParser = createDialect(true);
 
-/** Evaluates over a scope of plain JSON values. */
-export const celEvaluator = createDialect(true);
-
 export function createDialect(unlistedVariablesAreDyn: boolean): Environment {
-  const dialect = new Environment({ unlistedVariablesAreDyn, homogeneousAggregateLiterals: false });
+  const dialect = new Environment({
+    unlistedVariablesAreDyn,
+    homogeneousAggregateLiterals: false,
+    limits: {
+      maxAstNodes: EXPRESSION_NODES_MAX,
+      maxDepth: EXPRESSION_DEPTH_MAX,
+      maxListElements: EXPRESSION_LIST_MAX,
+    },
+  });
   const mixed: Record<string, (left: number, right: number) => number> = {
     "+": (left, right) => left + right,
     "-": (left, right) => left - right,

@@ -8,6 +8,9 @@ import { createDialect, SCOPE_NAMES } from "./cel.ts";
 import { type Reference, references } from "./references.ts";
 import { expressionsOf, parseTemplate, type TemplateProblem } from "./template.ts";
 
+/** What an expression can say of the install. */
+const INSTALL_NAMES: readonly string[] = ["id", "name"];
+
 export type ValueType = "string" | "number" | "boolean" | "any";
 
 /** The names an expression may use. */
@@ -53,7 +56,11 @@ function checkReference(reference: Reference, declared: Declarations): TemplateP
       return [unknownName(offset, "secret", reference.name, declared.secrets)];
     case "unknown":
       return [unknownName(offset, "name", reference.name, SCOPE_NAMES)];
-    case "install":
+    case "install": {
+      const [name] = reference.path;
+      if (name === undefined || INSTALL_NAMES.includes(name)) return [];
+      return [unknownName(offset, "value of the install", name, INSTALL_NAMES)];
+    }
     case "sandbox":
       return [];
     default:

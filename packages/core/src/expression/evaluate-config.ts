@@ -2,13 +2,18 @@
 // and secrets are; the result goes into the job document and nowhere else.
 
 import { TypeError as CelTypeError, EvaluationError, ParseError } from "@marcbachmann/cel-js";
-import { canonicalJson, type Json } from "../canonical.ts";
+import { type Budget, createBudget } from "../budget.ts";
+import { canonicalJson, type Json } from "../encoding/canonical.ts";
 import { Failure } from "../failure.ts";
-import { celEvaluator } from "./cel.ts";
+import { EXPRESSION_STEPS_MAX } from "../limits.ts";
+import { evaluateCel } from "./evaluate-cel.ts";
 import { type Expression, hasExpression, parseTemplate } from "./template.ts";
 
+const VALUE_STEPS = 4;
+const SHOWN_MAX = 200;
+
 export interface Scope {
-  readonly install: { readonly name: string; readonly [key: string]: unknown };
+  readonly install: { readonly id: string; readonly name: string };
   readonly inputs: Readonly<Record<string, unknown>>;
   readonly secrets: Readonly<Record<string, string>>;
   readonly sandbox: Readonly<Record<string, unknown>>;
@@ -17,16 +22,33 @@ export interface Scope {
   >;
 }
 
-/** The configuration with every expression replaced by its value; throws `invalid` naming the place. */
+/**
+ * The configuration with every expression replaced by its value; throws `invalid` naming the place, and
+ * `too_large` when all expressions together ask for more work than a configuration may.
+ */
 export function evaluateConfig(
   config: Readonly<Record<string, unknown>>,
   scope: Scope,
 ): Record<string, unknown> {
-  return evaluateMembers(config, scope, "");
+  return evaluateMembers(config, { scope, budget: newBudget() }, "");
+}
+
+interface Evaluation {
+  readonly scope: Scope;
+  /** One for the whole configuration: many small expressions are as much work as a large one. */
+  readonly budget: Budget;
+}
+
+function newBudget(): Budget {
+  return createBudget(EXPRESSION_STEPS_MAX, "evaluating the expressions of the configuration");
 }
 
 /** One string: an expression alone keeps its type, one within text becomes text. */
 export function evaluateTemplate(text: string, scope: Scope, place = "the expression"): unknown {
+  return evaluateText(text, { scope, budget: newBudget() }, place);
+}
+
+function evaluateText(text: string, evaluation: Evaluation, place: string): unknown {
   if (!hasExpression(text)) return text;
   const { parts, problems } = parseTemplate(text);
   const [problem] = problems;
@@ -34,40 +56,51 @@ export function evaluateTemplate(text: string, scope: Scope, place = "the expres
 
   const [only] = parts;
   if (parts.length === 1 && only !== undefined && typeof only !== "string") {
-    return evaluateExpression(only, scope, place);
+    return evaluateExpression(only, evaluation, place);
   }
   const texts = parts.map((part) =>
-    typeof part === "string" ? part : asText(evaluateExpression(part, scope, place)),
+    typeof part === "string" ? part : asText(evaluateExpression(part, evaluation, place)),
   );
   return texts.join("");
 }
 
-function evaluateValue(value: unknown, scope: Scope, place: string): unknown {
-  if (typeof value === "string") return evaluateTemplate(value, scope, place);
+function evaluateValue(value: unknown, evaluation: Evaluation, place: string): unknown {
+  if (typeof value === "string") return evaluateText(value, evaluation, place);
   if (Array.isArray(value)) {
-    return value.map((item, index) => evaluateValue(item, scope, `${place}[${index}]`));
+    return value.map((item, index) => evaluateValue(item, evaluation, `${place}[${index}]`));
   }
-  if (typeof value === "object" && value !== null) return evaluateMembers(value, scope, place);
+  if (typeof value === "object" && value !== null) return evaluateMembers(value, evaluation, place);
   return value;
 }
 
-function evaluateMembers(members: object, scope: Scope, place: string): Record<string, unknown> {
+function evaluateMembers(
+  members: object,
+  evaluation: Evaluation,
+  place: string,
+): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(members).map(([key, member]) => [
       key,
-      evaluateValue(member, scope, place ? `${place}.${key}` : key),
+      evaluateValue(member, evaluation, place ? `${place}.${key}` : key),
     ]),
   );
 }
 
-function evaluateExpression({ source }: Expression, scope: Scope, place: string): Json {
+function evaluateExpression(
+  { source }: Expression,
+  { scope, budget }: Evaluation,
+  place: string,
+): Json {
   try {
-    return plain(celEvaluator.evaluate(source, scope));
+    return plain(evaluateCel(source, scope, budget), budget);
   } catch (reason) {
-    if (reason instanceof Failure) throw reason;
+    if (reason instanceof Failure) {
+      throw new Failure(reason.code, `${place}: ${reason.message}`, { cause: reason });
+    }
     if (!isCelError(reason)) throw reason;
+    const shown = source.length > SHOWN_MAX ? `${source.slice(0, SHOWN_MAX)}…` : source;
     // The summary names keys and types, never values: it is fit for a log.
-    const message = `${place}: \${{${source}}} has no value: ${reason.summary}`;
+    const message = `${place}: \${{${shown}}} has no value: ${reason.summary}`;
     throw new Failure("invalid", message, { cause: reason });
   }
 }
@@ -81,7 +114,9 @@ function isCelError(reason: unknown): reason is EvaluationError | ParseError | C
 }
 
 /** CEL's values as JSON's. What has no JSON form is a mistake in the expression. */
-function plain(value: unknown): Json {
+function plain(value: unknown, budget: Budget): Json {
+  // Lists of the same list are small in memory and not on paper.
+  budget.spend(typeof value === "string" ? VALUE_STEPS + (value.length >> 4) : VALUE_STEPS);
   switch (typeof value) {
     case "string":
     case "boolean":
@@ -93,18 +128,20 @@ function plain(value: unknown): Json {
       return Number(value);
     case "object":
       if (value === null) return null;
-      if (Array.isArray(value)) return value.map(plain);
+      if (Array.isArray(value)) return value.map((item) => plain(item, budget));
       if (value instanceof Date) return value.toISOString();
-      if (value instanceof Map) return plainMembers(value);
+      if (value instanceof Map) return plainMembers(value, budget);
       if (Object.getPrototypeOf(value) === Object.prototype || !Object.getPrototypeOf(value)) {
-        return plainMembers(Object.entries(value));
+        return plainMembers(Object.entries(value), budget);
       }
   }
   throw new Failure("invalid", "an expression's value is not text, number, boolean, list or map");
 }
 
-function plainMembers(members: Iterable<[unknown, unknown]>): Json {
-  return Object.fromEntries([...members].map(([key, member]) => [String(key), plain(member)]));
+function plainMembers(members: Iterable<[unknown, unknown]>, budget: Budget): Json {
+  return Object.fromEntries(
+    [...members].map(([key, member]) => [String(key), plain(member, budget)]),
+  );
 }
 
 function asText(value: Json): string {

@@ -8,7 +8,7 @@ import { references, usesOf } from "./references.ts";
 import { expressionsOf, parseTemplate } from "./template.ts";
 
 const scope: Scope = {
-  install: { name: "acme" },
+  install: { id: "iacmeaaaaaaaaaaaa", name: "acme" },
   inputs: { domain: "crm.example", replicas: 3, debug: false, tags: ["a", "b"] },
   secrets: { license_key: "s3cr3t" },
   sandbox: { region: "eu-1" },
@@ -199,7 +199,7 @@ describe("checks before anything runs", () => {
       "${{ components.infra.outputs.whatever + 1 }}",
       "${{ inputs.replicas * 2 + 1 }}",
       '${{ components["api-image"].outputs.image }}:${{ secrets.license_key }}',
-      "${{ install.name + sandbox.region }}",
+      "${{ install.name + install.id + sandbox.region }}",
     ];
 
     assert.deepEqual(fine.flatMap(check), []);
@@ -211,6 +211,7 @@ describe("checks before anything runs", () => {
     "${{ components.db.outputs.ulr }}": [26, "there is no output of db `ulr`", "did you mean `url`?"],
     "${{ inputs.domian }}":             [11, "there is no input `domian`", "did you mean `domain`?"],
     "${{ secrets.licence_key }}":       [12, "there is no secret `licence_key`", "did you mean `license_key`?"],
+    "${{ install.nmae }}":              [4, "there is no value of the install `nmae`", "did you mean `name`?"],
     "${{ input.domain }}":              [4, "there is no name `input`", "did you mean `inputs`?"],
     "${{ inputs.domain + 1 }}":         [4, "no such overload: string + int", undefined],
     "${{ components.db.outputs.url * 2 }}": [4, "no such overload: string * int", undefined],

@@ -2,6 +2,7 @@
 // never throws; what is wrong comes back as problems, each with its place in the string.
 
 import { type ASTNode, ParseError } from "@marcbachmann/cel-js";
+import { EXPRESSION_LENGTH_MAX } from "../limits.ts";
 import { celParser } from "./cel.ts";
 
 export interface Expression {
@@ -58,6 +59,9 @@ export function expressionsOf({ parts }: Template): Expression[] {
 }
 
 function parseExpression(source: string, offset: number): Expression | TemplateProblem {
+  if (source.length > EXPRESSION_LENGTH_MAX) {
+    return { offset, message: `an expression has at most ${EXPRESSION_LENGTH_MAX} letters` };
+  }
   if (source.trim() === "") return { offset, message: "there is no expression between the braces" };
   try {
     return { source, offset, ast: celParser.parse(source).ast };

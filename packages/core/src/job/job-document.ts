@@ -4,7 +4,8 @@
 
 import { z } from "zod";
 import { Digest } from "../ids.ts";
-import { ArtifactRef, Operation } from "../manifest.ts";
+import { Limits } from "../manifest/job-limits.ts";
+import { ArtifactRef, Operation } from "../manifest/manifest.ts";
 
 /** A registry the job may use, and the bearer token that says how far. */
 export const RegistryAccess = z.object({
@@ -12,6 +13,8 @@ export const RegistryAccess = z.object({
   token: z.string().optional(),
   /** Instead of a token: what the registry's token service gives some for, while the job runs. */
   credential: z.string().optional(),
+  /** Where this registry may send the job, beside its own origin; anywhere when there are none. */
+  origins: z.array(z.string()).optional(),
 });
 export type RegistryAccess = z.infer<typeof RegistryAccess>;
 
@@ -19,7 +22,9 @@ export const JobDocument = z.object({
   version: z.literal(1),
   job: z.string(),
   attempt: z.int().positive(),
+  /** The install's name, for people to read. */
   install: z.string().optional(),
+  installId: z.string().optional(),
   app: z.string().optional(),
   release: z.string().optional(),
   component: z.string().optional(),
@@ -39,6 +44,8 @@ export const JobDocument = z.object({
   /** Values that must not appear in any output. */
   secrets: z.array(z.string()),
   deadlineAt: z.int().positive(),
+  /** How much of everything the job may use; what its runtime does not enforce, the runner may. */
+  limits: Limits.optional(),
 });
 export type JobDocument = z.infer<typeof JobDocument>;
 

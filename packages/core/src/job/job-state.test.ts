@@ -8,7 +8,7 @@ import {
   JOB_STATUSES,
   type JobEnd,
   type JobEvent,
-  type JobState,
+  JobState,
   type JobStatus,
 } from "./job-state.ts";
 
@@ -66,6 +66,13 @@ describe("a job", () => {
       });
     }
   }
+
+  test("is the same after it was stored and read", () => {
+    for (const state of Object.values(STATES)) {
+      assert.deepEqual(JobState.parse(JSON.parse(JSON.stringify(state))), state);
+    }
+    assert.equal(JobState.safeParse({ status: "offered", since }).success, false);
+  });
 
   test("that is settled has no way out, and one that is not has", () => {
     for (const status of JOB_STATUSES) {

@@ -2,37 +2,37 @@
 // order; some can be missing when that journal was lost, so a later event may skip a state, but none
 // goes back and nothing changes what has ended.
 
-import { type FailureCode, unreachable } from "../failure.ts";
-import type { Instant } from "../ids.ts";
+import { z } from "zod";
+import { FAILURE_CODES, type FailureCode, unreachable } from "../failure.ts";
+import { Instant } from "../ids.ts";
 
-export type JobState =
-  | { readonly status: "queued"; readonly since: Instant }
-  | (Open & { readonly status: "offered" })
-  | (Open & { readonly status: "accepted" })
-  | (Open & { readonly status: "running" })
-  | { readonly status: "succeeded"; readonly since: Instant }
-  | {
-      readonly status: "failed";
-      readonly since: Instant;
-      readonly code: FailureCode;
-      readonly message: string;
-    }
-  | { readonly status: "cancelled"; readonly since: Instant }
+const Open = { since: Instant, cancelRequested: z.boolean() };
+
+export const JobState = z.discriminatedUnion("status", [
+  z.object({ status: z.literal("queued"), since: Instant }),
+  /** `cancelRequested`: somebody asked for it to stop; whether it does is the agent's to say. */
+  z.object({ status: z.literal("offered"), ...Open }),
+  z.object({ status: z.literal("accepted"), ...Open }),
+  z.object({ status: z.literal("running"), ...Open }),
+  z.object({ status: z.literal("succeeded"), since: Instant }),
+  z.object({
+    status: z.literal("failed"),
+    since: Instant,
+    code: z.enum(FAILURE_CODES),
+    message: z.string(),
+  }),
+  z.object({ status: z.literal("cancelled"), since: Instant }),
   /** The agent refused it: nothing ran. */
-  | {
-      readonly status: "rejected";
-      readonly since: Instant;
-      readonly code: string;
-      readonly because: string;
-    }
-  /** It may have run, and nobody can say how it ended. It is never run again by itself. */
-  | { readonly status: "unknown"; readonly since: Instant; readonly because: string };
-
-interface Open {
-  readonly since: Instant;
-  /** Somebody asked for it to stop; whether it does is the agent's to say. */
-  readonly cancelRequested: boolean;
-}
+  z.object({
+    status: z.literal("rejected"),
+    since: Instant,
+    code: z.string(),
+    because: z.string(),
+  }),
+  /** It may have run, and nobody can say how it ended. */
+  z.object({ status: z.literal("unknown"), since: Instant, because: z.string() }),
+]);
+export type JobState = Readonly<z.infer<typeof JobState>>;
 
 export type JobStatus = JobState["status"];
 

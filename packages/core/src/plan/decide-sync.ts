@@ -1,7 +1,7 @@
 // What has to be brought into the install's registry before anything can run from there.
 
-import type { ArtifactRef } from "../manifest.ts";
-import { digestOf } from "../sha256.ts";
+import { digestOf } from "../encoding/sha256.ts";
+import type { ArtifactRef } from "../manifest/manifest.ts";
 import { artifactKey } from "./install-state.ts";
 import type { Decision } from "./plan-install.ts";
 import { askForRetry, decideRetry } from "./retry.ts";

@@ -1,6 +1,7 @@
 // What to do about one component that is wanted.
 
 import type { ComponentName, Digest } from "../ids.ts";
+import { decideRepair } from "./decide-repair.ts";
 import { failureHold } from "./failure-hold.ts";
 import type { SeenComponent, WantedComponent } from "./install-state.ts";
 import type { ComponentStep, Decision, PlanPolicy } from "./plan-install.ts";
@@ -20,24 +21,27 @@ export function decideWanted(
     const because = `${operation} job ${job} is ${state}`;
     return { hold: { component, because, endsWhen: "the job ends" } };
   }
-  if (world.isCurrent(want)) return undefined;
+  const repair = world.isCurrent(want) ? decideRepair(want, there, world) : undefined;
+  if (repair?.kind === "decided") return repair.decision;
 
   const deployKey = world.keyOf(want);
   const failure = failureHold(component, there.lastFailure, deployKey, ["plan", "apply"], world);
   const hold = failure ?? dependencyHold(want, world) ?? unsyncedHold(want, world);
   if (hold) return { hold };
 
-  return decideDeploy(want, there, deployKey, world, policy);
+  const because = repair?.because ?? reasonToDeploy(want, there, world);
+  const decision = decideDeploy(want, there, deployKey, because, policy);
+  if (repair?.repair === undefined || decision.step?.kind !== "apply") return decision;
+  return { step: { ...decision.step, repair: repair.repair } };
 }
 
 function decideDeploy(
   want: WantedComponent,
   there: SeenComponent,
   deployKey: Digest,
-  world: World,
+  because: string,
   policy: PlanPolicy | undefined,
 ): Decision {
-  const because = reasonToDeploy(want, there, world);
   if (!want.plannable) return { step: stepFor("apply", want, deployKey, because) };
 
   const plan = usablePlan(there, deployKey);
@@ -55,11 +59,9 @@ function decideDeploy(
   return { step: { ...stepFor("apply", want, deployKey, because), plan: plan.digest } };
 }
 
-/** A plan is for one key and one use: an apply that failed may have left the world it was made for. */
-function usablePlan({ plan, lastFailure }: SeenComponent, deployKey: Digest) {
-  if (plan?.deployKey !== deployKey) return undefined;
-  const isUsed = lastFailure?.operation === "apply" && lastFailure.at >= plan.at;
-  return isUsed ? undefined : plan;
+/** A plan is for one key and one use: the end of its apply, however it came, takes it away. */
+function usablePlan({ plan }: SeenComponent, deployKey: Digest) {
+  return plan?.deployKey === deployKey ? plan : undefined;
 }
 
 function stepFor(

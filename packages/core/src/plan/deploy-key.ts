@@ -1,7 +1,7 @@
 // Whether two deploys of a component would be the same deploy.
 
+import { digestOf } from "../encoding/sha256.ts";
 import type { ComponentName, Digest } from "../ids.ts";
-import { digestOf } from "../sha256.ts";
 import type { SeenComponent, WantedComponent } from "./install-state.ts";
 
 /**

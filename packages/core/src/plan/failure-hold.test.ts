@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import type { LastFailure } from "../consequence/failed-attempts.ts";
 import { Instant } from "../ids.ts";
 import {
   component,
@@ -14,7 +15,7 @@ import {
   syncedFor,
   wanted,
 } from "./install.testing.ts";
-import type { LastFailure, Wanted } from "./install-state.ts";
+import type { Wanted } from "./install-state.ts";
 import { planInstall } from "./plan-install.ts";
 
 const later = (ms: number) => Instant.parse(now + ms);
@@ -30,15 +31,15 @@ describe("after a failure, the plan", () => {
     const components = { db: { lastFailure } };
 
     const early = plan([db], { synced, components });
-    const due = plan([db], { synced, components }, { now: later(8_000) });
+    const due = plan([db], { synced, components }, { now: later(32_000) });
 
     assert.deepEqual(early.steps, []);
     assert.deepEqual(early.holds, [
       {
         component: "db",
         because: "apply failed (unavailable): no route",
-        endsWhen: `it is tried again at ${new Date(now + 8_000).toISOString()}`,
-        until: now + 8_000,
+        endsWhen: `it is tried again at ${new Date(now + 32_000).toISOString()}`,
+        until: now + 32_000,
       },
     ]);
     assert.deepEqual(kinds(due.steps), ["apply db"]);
@@ -73,14 +74,11 @@ describe("after a failure, the plan", () => {
   test("holds a sync that cannot help, until other things are wanted", () => {
     const first = plan([db]).steps[0];
     const key = first?.kind === "sync" ? first.key : undefined;
-    const syncFailure = { code: "disk_full", message: "no room", at: now, attempts: 1 } as const;
+    const syncFailure = { code: "policy", message: "no room", at: now, attempts: 1 } as const;
     const state: SeenSketch = { syncFailure: key ? { ...syncFailure, key } : syncFailure };
 
     assert.deepEqual(plan([db], state).steps, []);
-    assert.match(
-      plan([db], state).holds[0]?.because ?? "",
-      /the sync failed \(disk_full\): no room/,
-    );
+    assert.match(plan([db], state).holds[0]?.because ?? "", /the sync failed \(policy\): no room/);
     assert.deepEqual(kinds(plan([db, docs], state).steps), ["sync"]);
   });
 
@@ -127,7 +125,7 @@ describe("after a failure, the plan", () => {
   });
 
   test("names the destroy that retries a sync for it, and no release that nobody will want", () => {
-    const syncFailure = { code: "disk_full", message: "no room", at: now, attempts: 1 } as const;
+    const syncFailure = { code: "policy", message: "no room", at: now, attempts: 1 } as const;
 
     const { holds } = planInstall({
       wanted: wanted([], { mode: "destroyed" }),

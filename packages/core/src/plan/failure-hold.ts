@@ -1,8 +1,8 @@
 // What a component's last failure has to say about trying again.
 
+import type { ComponentOperation, LastFailure } from "../consequence/failed-attempts.ts";
 import { unreachable } from "../failure.ts";
 import type { ComponentName, Digest } from "../ids.ts";
-import type { ComponentOperation, LastFailure } from "./install-state.ts";
 import type { Hold } from "./plan-install.ts";
 import { askForRetry, decideRetry } from "./retry.ts";
 import type { World } from "./world.ts";
@@ -16,7 +16,7 @@ export function failureHold(
   world: World,
 ): Hold | undefined {
   if (!failure || !operations.includes(failure.operation)) return undefined;
-  if (failure.deployKey !== undefined && failure.deployKey !== deployKey) return undefined;
+  if (failure.key !== undefined && failure.key !== deployKey) return undefined;
 
   const retry = decideRetry(failure, world.now);
   const failed = `${failure.operation} failed (${failure.code}): ${failure.message}`;

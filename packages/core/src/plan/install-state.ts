@@ -1,10 +1,15 @@
 // The two facts the planner compares: what is wanted of one install, and what is there.
 
-import type { FailureCode } from "../failure.ts";
+import type { Repair } from "../app/app-config.ts";
+import type {
+  ComponentOperation,
+  FailedAttempts,
+  LastFailure,
+} from "../consequence/failed-attempts.ts";
 import type { ComponentName, ComponentType, Digest, InstallName, Instant, JobId } from "../ids.ts";
 import type { Risk } from "../job/job-line.ts";
 import type { JobStatus } from "../job/job-state.ts";
-import type { ArtifactRef } from "../manifest.ts";
+import type { ArtifactRef } from "../manifest/manifest.ts";
 
 export interface Wanted {
   readonly install: InstallName;
@@ -34,6 +39,10 @@ export interface WantedComponent {
   readonly dependsOn: readonly ComponentName[];
   /** Whether its plugin can preview an apply. */
   readonly plannable: boolean;
+  /** Whether an apply is at most once: it is then never repaired by itself. */
+  readonly appliesOnce?: boolean;
+  /** health, the default: when it is missing or degraded. auto: drift too. off: never. */
+  readonly repair?: Repair;
 }
 
 export interface Seen {
@@ -43,12 +52,13 @@ export interface Seen {
   /** The runner the install already has, when it is not the wanted one: a sync runs by it. */
   readonly runner?: ArtifactRef;
   readonly activeSync?: { readonly job: JobId; readonly state: JobStatus };
-  readonly syncFailure?: SyncFailure;
+  /** Its `key` is that of the sync step that failed. */
+  readonly syncFailure?: FailedAttempts;
   readonly components: ReadonlyMap<ComponentName, SeenComponent>;
 }
 
 export type SeenAgent =
-  | { readonly status: "online" }
+  | { readonly status: "online"; readonly since?: Instant }
   | { readonly status: "offline"; readonly since: Instant }
   | { readonly status: "never" };
 
@@ -67,11 +77,21 @@ export interface SeenComponent {
     readonly operation: ComponentOperation;
     readonly state: JobStatus;
   };
-  /** By `recordFailure` and `recordSuccess`; absent once somebody asked for a retry. */
+  /** Its `key` is the deploy key; absent once somebody asked for a retry. */
   readonly lastFailure?: LastFailure;
+  /** What is wrong with it though it is deployed; absent while it is well, or nobody knows. */
+  readonly ailment?: Ailment;
+  /** How often in a row it was applied again because of an ailment, and when the last time. */
+  readonly repairs?: { readonly attempts: number; readonly at: Instant };
+  /** Who asked for it to be applied again as it is. */
+  readonly applyAsked?: string;
 }
 
-export type ComponentOperation = "plan" | "apply" | "destroy";
+export interface Ailment {
+  readonly kind: "missing" | "degraded" | "drifted";
+  readonly since: Instant;
+  readonly because: string;
+}
 
 export interface DeployedComponent {
   readonly deployKey: Digest;
@@ -92,26 +112,6 @@ export interface SeenPlan {
   readonly risk: Risk;
   readonly summary: string;
   readonly at: Instant;
-}
-
-interface FailedAttempts {
-  readonly code: FailureCode;
-  readonly message: string;
-  /** When the last one ended. */
-  readonly at: Instant;
-  /** How many in a row, at least 1. */
-  readonly attempts: number;
-}
-
-export interface LastFailure extends FailedAttempts {
-  readonly operation: ComponentOperation;
-  /** What was being deployed; a failure counts only against the same key. */
-  readonly deployKey?: Digest;
-}
-
-export interface SyncFailure extends FailedAttempts {
-  /** The `key` of the sync step that failed; a failure counts only against the same key. */
-  readonly key?: Digest;
 }
 
 export type ArtifactKey = string & { readonly artifactKey: unique symbol };

@@ -1,14 +1,14 @@
 // Builders for planner tests: everything a test is not about.
 
 import assert from "node:assert/strict";
+import type { LastFailure } from "../consequence/failed-attempts.ts";
+import { digestOf } from "../encoding/sha256.ts";
 import { ComponentName, ComponentType, type Digest, InstallName, Instant, JobId } from "../ids.ts";
-import type { ArtifactRef } from "../manifest.ts";
-import { digestOf } from "../sha256.ts";
+import type { ArtifactRef } from "../manifest/manifest.ts";
 import { deployKey } from "./deploy-key.ts";
 import {
   artifactKey,
   type DeployedComponent,
-  type LastFailure,
   type Seen,
   type SeenComponent,
   type Wanted,
@@ -126,5 +126,5 @@ export function planOf(want: WantedComponent) {
 export function failed(want: WantedComponent, changes: Partial<LastFailure> = {}): LastFailure {
   const key = deployKey(want, new Map());
   const failure = { operation: "apply", code: "tool", message: "exit 1", attempts: 1 } as const;
-  return { ...failure, deployKey: key, at: now, ...changes };
+  return { ...failure, key, at: now, ...changes };
 }

@@ -4,9 +4,19 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as fc from "fast-check";
-import type { FailureCode } from "../failure.ts";
+import {
+  beginComponentJob,
+  type ComponentPurpose,
+  type ComponentRecord,
+  emptyComponentRecord,
+  endComponentJob,
+} from "../consequence/component-end.ts";
+import { healthNow, recordHealth } from "../consequence/health.ts";
+import { digestOf } from "../encoding/sha256.ts";
+import { type FailureCode, unreachable } from "../failure.ts";
 import { type ComponentName, type Digest, Instant } from "../ids.ts";
-import { digestOf } from "../sha256.ts";
+import { type Health } from "../job/job-line.ts";
+import { REPAIRS_MAX } from "./decide-repair.ts";
 import { component, job, named, now, runner, seen, wanted } from "./install.testing.ts";
 import {
   type ArtifactKey,
@@ -16,9 +26,9 @@ import {
   type Wanted,
   type WantedComponent,
 } from "./install-state.ts";
-import { recordFailure, recordSuccess } from "./last-failure.ts";
 import { type ComponentStep, type InstallPlan, planInstall, type Step } from "./plan-install.ts";
 import { ATTEMPTS_MAX } from "./retry.ts";
+import { seenComponent } from "./seen-component.ts";
 
 const NAMES = ["a", "b", "c", "d", "e", "f"] as const;
 
@@ -100,6 +110,15 @@ describe("for any install", () => {
 
           const blocked = downstream(wish.components, failures);
           assert.deepEqual(steps, []);
+          for (const [name, times] of world.applies) {
+            assert.ok(times.length <= ATTEMPTS_MAX, `${name} was applied ${times.length} times`);
+            const pauses = times.slice(1).map((time, index) => time - (times[index] ?? 0));
+            assert.deepEqual(
+              pauses,
+              pauses.toSorted((x, y) => x - y),
+              "pauses that shrink",
+            );
+          }
           assert.deepEqual(
             world.deployedNames(),
             names(wish.components).filter((name) => !blocked.has(name)),
@@ -112,7 +131,35 @@ describe("for any install", () => {
       ),
     );
   });
+
+  test("what went missing is applied again, and what stays so is given up with a command", () => {
+    const anyIll = fc.subarray([...NAMES]).map((list) => new Set<string>(list));
+    fc.assert(
+      fc.property(anyWish(), anyIll, fc.infiniteStream(fc.nat(5)), (wish, ill, dice) => {
+        const world = createTestWorld(dice, new Map(), ill);
+        world.settle(wanted(wish.components));
+        world.pass(7_200_000);
+        world.fallIll("missing");
+
+        const { steps, holds } = world.settle(wanted(wish.components));
+
+        assert.deepEqual(steps, []);
+        assert.deepEqual(
+          holds.map((hold) => String(hold.component)).toSorted(),
+          names(wish.components).filter((name) => ill.has(name)),
+        );
+        assert.ok(holds.every(({ endsWhen }) => /deploy acme --component/.test(endsWhen)));
+        for (const { name } of wish.components) {
+          const times = world.applies.get(name)?.length ?? 0;
+          assert.equal(times, 1 + (ill.has(name) ? REPAIRS_MAX : 1), `${name}: ${times} applies`);
+        }
+      }),
+    );
+  });
 });
+
+/** An agent that looks, and whose last word therefore always counts. */
+const WATCH = { agent: { status: "online" } } as const;
 
 interface Wish {
   readonly components: WantedComponent[];
@@ -153,7 +200,13 @@ interface Trouble {
 
 /** Things that pass: fewer failures in a row than it takes to give up. */
 function anyTrouble(): fc.Arbitrary<Map<string, Trouble>> {
-  const code = fc.constantFrom<FailureCode>("unavailable", "tool", "lost", "timeout");
+  const code = fc.constantFrom<FailureCode>(
+    "unavailable",
+    "disk_full",
+    "tool",
+    "lost",
+    "out_of_memory",
+  );
   const trouble = fc.record({ code, hits: HITS, times: fc.nat(ATTEMPTS_MAX - 1) });
   return fc
     .array(fc.tuple(fc.constantFrom(...NAMES), trouble), { maxLength: 4 })
@@ -161,7 +214,7 @@ function anyTrouble(): fc.Arbitrary<Map<string, Trouble>> {
 }
 
 function anyFailures(): fc.Arbitrary<Map<string, Trouble>> {
-  const code = fc.constantFrom<FailureCode>("plugin", "policy", "unavailable", "tool");
+  const code = fc.constantFrom<FailureCode>("plugin", "policy", "lost", "tool");
   const forever = fc.record({ code, hits: HITS, times: fc.constant(Number.POSITIVE_INFINITY) });
   return fc
     .array(fc.tuple(fc.constantFrom(...NAMES), forever), { maxLength: 2 })
@@ -173,24 +226,59 @@ interface Running {
 }
 
 /** Jobs take a while and end in any order; the clock moves on when nothing else can. */
-function createTestWorld(dice: Iterator<number>, failures = new Map<string, Trouble>()) {
+function createTestWorld(
+  dice: Iterator<number>,
+  failures = new Map<string, Trouble>(),
+  ill: ReadonlySet<string> = new Set(),
+) {
   const synced = new Set<ArtifactKey>([artifactKey(runner)]);
-  const components = new Map<ComponentName, SeenComponent>();
+  const records = new Map<ComponentName, ComponentRecord<DeployedComponent>>();
   const running: Running[] = [];
+  const applies = new Map<ComponentName, number[]>();
   const used = new Set<Digest>();
   let syncing: Extract<Step, { kind: "sync" }> | undefined;
   let clock: number = now;
   let plans = 0;
 
-  return { settle, seen: look, deployedNames };
+  return { settle, deployedNames, applies, fallIll, pass };
+
+  function pass(ms: number): void {
+    clock += ms;
+  }
+
+  function fallIll(health: Health): void {
+    for (const name of records.keys()) say(name, health);
+  }
+
+  function say(name: ComponentName, health: Health): void {
+    const record = records.get(name);
+    if (!record) return;
+    const at = Instant.parse(clock);
+    const news = { health, because: "", drift: null, source: "agent", at } as const;
+    records.set(name, recordHealth(record, news));
+  }
 
   function look() {
     const rest = syncing ? { activeSync: { job, state: "running" as const } } : {};
-    return { ...seen({ synced: new Set(synced), ...rest }), components: new Map(components) };
+    const components = new Map([...records.keys()].map((name) => [name, there(name)]));
+    return { ...seen({ synced: new Set(synced), ...rest }), components };
+  }
+
+  function there(name: ComponentName): SeenComponent {
+    const record = records.get(name);
+    const active = running.find(({ step }) => step.component === name);
+    return {
+      ...(record
+        ? seenComponent(record, (trace) => trace, healthNow(record, WATCH, Instant.parse(clock)))
+        : {}),
+      ...(active
+        ? { activeJob: { job, operation: active.step.kind, state: "running" as const } }
+        : {}),
+    };
   }
 
   function deployedNames(): string[] {
-    return [...components].flatMap(([name, { deployed }]) => (deployed ? [name] : [])).toSorted();
+    return [...records].flatMap(([name, { deployed }]) => (deployed ? [name] : [])).toSorted();
   }
 
   function settle(request: Wanted, turnsMax = 400): InstallPlan {
@@ -204,7 +292,11 @@ function createTestWorld(dice: Iterator<number>, failures = new Map<string, Trou
       for (const step of plan.steps) begin(step, request);
       if (syncing || running.length > 0) endOne();
       else if (plan.steps.length === 0) {
-        const until = plan.holds.flatMap((hold) => hold.until ?? []).toSorted((x, y) => x - y)[0];
+        const untils = [
+          ...plan.holds.flatMap((hold) => hold.until ?? []),
+          plan.wakeAt ?? [],
+        ].flat();
+        const until = untils.toSorted((x, y) => x - y)[0];
         if (until === undefined) return plan;
         clock = until;
       }
@@ -219,7 +311,7 @@ function createTestWorld(dice: Iterator<number>, failures = new Map<string, Trou
     for (const want of request.mode === "present" ? request.components : []) {
       const isDecided =
         touched.includes(want.name) || holds.some((hold) => hold.component === want.name);
-      const isThere = components.get(want.name)?.deployed !== undefined;
+      const isThere = there(want.name).deployed !== undefined;
       assert.ok(isDecided || isThere, `${want.name} is forgotten`);
     }
   }
@@ -232,35 +324,33 @@ function createTestWorld(dice: Iterator<number>, failures = new Map<string, Trou
       syncing = step;
       return;
     }
-    const there = components.get(step.component) ?? {};
-    assert.equal(there.activeJob, undefined, "a second job for one component");
+    assert.equal(there(step.component).activeJob, undefined, "a second job for one component");
     for (const ref of [step.plugin, step.artifact]) {
       assert.ok(!ref || synced.has(artifactKey(ref)), "runs what was not synced");
     }
-    const activeJob = { job, operation: step.kind, state: "running" } as const;
-    if (step.kind === "destroy") {
-      refuseBadDestroy(step, request);
-      components.set(step.component, { ...there, activeJob });
-    } else {
-      refuseBadDeploy(step, there);
-      const attempted = step.kind === "apply" ? { attempted: traceOf(step) } : {};
-      components.set(step.component, { ...there, ...attempted, activeJob });
+    if (step.kind === "destroy") refuseBadDestroy(step, request);
+    else refuseBadDeploy(step, there(step.component));
+    if (step.kind === "apply") {
+      applies.set(step.component, [...(applies.get(step.component) ?? []), clock]);
     }
+    const before = records.get(step.component) ?? emptyComponentRecord(step.type);
+    const at = { at: Instant.parse(clock), repair: step.repair };
+    records.set(step.component, beginComponentJob(before, purposeOf(step), at));
     running.push({ step });
   }
 
-  function refuseBadDeploy(step: ComponentStep, there: SeenComponent): void {
+  function refuseBadDeploy(step: ComponentStep, seenNow: SeenComponent): void {
     for (const need of step.dependsOn) {
-      assert.ok(components.get(need)?.deployed, `${step.component} before ${need}`);
+      assert.ok(there(need).deployed, `${step.component} before ${need}`);
     }
     if (!step.plan) return;
-    assert.equal(there.plan?.digest, step.plan, "applies a plan nobody made");
+    assert.equal(seenNow.plan?.digest, step.plan, "applies a plan nobody made");
     assert.ok(!used.has(step.plan), "applies a plan twice");
     used.add(step.plan);
   }
 
   function refuseBadDestroy({ component: name }: ComponentStep, request: Wanted): void {
-    const { deployed, attempted } = components.get(name) ?? {};
+    const { deployed, attempted } = there(name);
     assert.ok(deployed ?? attempted, "destroys what is not there");
     assert.ok(request.mode === "destroyed" || request.allowDestroy.has(name), "destroys unasked");
     if (request.mode === "present") {
@@ -268,8 +358,8 @@ function createTestWorld(dice: Iterator<number>, failures = new Map<string, Trou
       assert.equal(user?.name, undefined, `destroys ${name}, on which something wanted depends`);
       return;
     }
-    for (const [other, there] of components) {
-      const users = [there.deployed, there.attempted].flatMap((trace) => trace?.dependsOn ?? []);
+    for (const [other, record] of records) {
+      const users = [record.deployed, record.attempted].flatMap((trace) => trace?.dependsOn ?? []);
       assert.ok(!users.includes(name), `destroys ${name} below ${other}`);
     }
   }
@@ -285,55 +375,44 @@ function createTestWorld(dice: Iterator<number>, failures = new Map<string, Trou
     running.splice(index, 1);
     const trouble = failures.get(ended.step.component);
     const isHit = trouble && (trouble.hits === "all" || ended.step.kind === "apply");
-    if (isHit && trouble.times-- > 0) fail(ended.step, trouble.code);
-    else succeed(ended.step);
+    end(ended.step, isHit && trouble.times-- > 0 ? trouble.code : undefined);
   }
 
-  function succeed(step: ComponentStep): void {
-    const { activeJob: _, lastFailure, ...left } = components.get(step.component) ?? {};
-    switch (step.kind) {
-      case "plan": {
-        const { deployKey } = step;
-        const digest: Digest = digestOf({ plan: deployKey, number: plans++ });
-        const plan = {
-          deployKey,
-          digest,
-          risk: "change",
-          summary: "",
-          at: Instant.parse(clock),
-        } as const;
-        const failure = recordSuccess(lastFailure, "plan");
-        components.set(step.component, {
-          ...left,
-          plan,
-          ...(failure ? { lastFailure: failure } : {}),
-        });
-        break;
-      }
-      case "apply":
-        components.set(step.component, { deployed: traceOf(step) });
-        break;
-      case "destroy":
-        components.delete(step.component);
-        break;
-    }
-  }
-
-  function fail(step: ComponentStep, code: FailureCode): void {
-    const { activeJob, lastFailure, ...left } = components.get(step.component) ?? {};
-    assert.ok(activeJob, "a job ended that never began");
-    const { deployKey, kind: operation } = step;
-    const at = Instant.parse(clock);
-    const failure = recordFailure(lastFailure, { operation, deployKey, code, message: "no", at });
-    components.set(step.component, { ...left, lastFailure: failure });
+  function end(step: ComponentStep, code: FailureCode | undefined): void {
+    const record = records.get(step.component);
+    assert.ok(record, "a job ended that never began");
+    const digest: Digest = digestOf({ plan: step.deployKey, number: plans++ });
+    const after = endComponentJob(record, {
+      purpose: purposeOf(step),
+      at: Instant.parse(clock),
+      failure: code ? { code, message: "no", mayRepeat: true } : undefined,
+      plan: { digest, risk: "change", summary: "" },
+      outputsDigest: digestOf({ outputsOf: step.artifact?.digest ?? null }),
+    });
+    if (!after) return void records.delete(step.component);
+    records.set(step.component, after);
+    const isLooked = step.kind === "apply" && code === undefined;
+    if (isLooked) say(step.component, ill.has(step.component) ? "missing" : "healthy");
   }
 }
 
-/** What a job leaves; its outputs follow from what was deployed. */
+function purposeOf(step: ComponentStep): ComponentPurpose<DeployedComponent> {
+  switch (step.kind) {
+    case "plan":
+      return { kind: "plan", deployKey: step.deployKey, type: step.type };
+    case "apply":
+      return { kind: "apply", deployed: traceOf(step) };
+    case "destroy":
+      return { kind: "destroy" };
+    default:
+      return unreachable(step.kind);
+  }
+}
+
+/** What a job leaves. */
 function traceOf(step: ComponentStep): DeployedComponent {
   const { deployKey, type, artifact, plugin, config, dependsOn } = step;
-  const outputsDigest = digestOf({ outputsOf: artifact?.digest ?? null });
-  const trace = { deployKey, type, plugin, config, dependsOn, outputsDigest };
+  const trace = { deployKey, type, plugin, config, dependsOn };
   return artifact ? { ...trace, artifact } : trace;
 }
 

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { digestOf } from "../encoding/sha256.ts";
 import { Instant } from "../ids.ts";
-import { digestOf } from "../sha256.ts";
 import {
   component,
   deployedAs,
-  failed,
   job,
   kinds,
   materialsOf,
@@ -117,19 +116,6 @@ describe("the plan for an install", () => {
     const stale = { ...planOf(db), deployKey: digestOf("other") };
 
     const { steps } = plan([db], { synced: syncedFor(db), components: { db: { plan: stale } } });
-
-    assert.deepEqual(kinds(steps), ["plan db"]);
-  });
-
-  test("plans anew after an apply failed, because its plan is used up", () => {
-    const db = component("db", { plannable: true });
-    const failure = failed(db, { at: Instant.parse(now - 60_000) });
-    const there = {
-      plan: { ...planOf(db), at: Instant.parse(now - 70_000) },
-      lastFailure: failure,
-    };
-
-    const { steps } = plan([db], { synced: syncedFor(db), components: { db: there } });
 
     assert.deepEqual(kinds(steps), ["plan db"]);
   });

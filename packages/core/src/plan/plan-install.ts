@@ -4,9 +4,9 @@
 // or after a crash, and the answer is the same. Every decision carries its reason, and whatever is
 // not happening has a hold that says why and what would end it.
 
-import type { ComponentName, ComponentType, Digest, Instant } from "../ids.ts";
+import { type ComponentName, type ComponentType, type Digest, Instant } from "../ids.ts";
 import type { Risk } from "../job/job-line.ts";
-import type { ArtifactRef } from "../manifest.ts";
+import type { ArtifactRef } from "../manifest/manifest.ts";
 import { decideDestroy } from "./decide-destroy.ts";
 import { decideSync } from "./decide-sync.ts";
 import { decideWanted } from "./decide-wanted.ts";
@@ -30,6 +30,8 @@ export interface PlanPolicy {
 export interface InstallPlan {
   readonly steps: readonly Step[];
   readonly holds: readonly Hold[];
+  /** When waiting alone changes something that no hold speaks of. */
+  readonly wakeAt?: Instant;
 }
 
 export type Step = SyncStep | ComponentStep;
@@ -56,6 +58,8 @@ export interface ComponentStep {
   readonly deployKey: Digest;
   /** For an apply of a plannable component: the plan it carries out, and no other. */
   readonly plan?: Digest;
+  /** Which repair in a row this is, where nothing but the component's health asks for it. */
+  readonly repair?: number;
   readonly because: string;
 }
 
@@ -69,8 +73,10 @@ export interface Hold {
 }
 
 export type Decision =
-  | { readonly step: Step; readonly hold?: never }
-  | { readonly hold: Hold; readonly step?: never };
+  | { readonly step: Step; readonly hold?: never; readonly wakeAt?: never }
+  | { readonly hold: Hold; readonly step?: never; readonly wakeAt?: never }
+  /** Nothing to do and nothing to say before then. */
+  | { readonly wakeAt: Instant; readonly step?: never; readonly hold?: never };
 
 export function planInstall({ wanted, seen, now, policy }: PlanInput): InstallPlan {
   const world = createWorld(wanted, seen, now);
@@ -79,16 +85,28 @@ export function planInstall({ wanted, seen, now, policy }: PlanInput): InstallPl
     ...world.wanted.map((component) => decideWanted(component, world, policy)),
     ...world.leftovers.map((name) => decideDestroy(name, world)),
   ];
-  const plan = {
+  const wakes = decisions.flatMap((decision) => decision?.wakeAt ?? []);
+  const plan: InstallPlan = {
     steps: decisions.flatMap((decision) => decision?.step ?? []),
     holds: decisions.flatMap((decision) => decision?.hold ?? []),
+    ...(wakes.length > 0 ? { wakeAt: Instant.parse(Math.min(...wakes)) } : {}),
   };
-  return seen.agent.status === "online" ? plan : withoutAgent(plan, seen.agent);
+  return seen.agent.status === "online"
+    ? plan
+    : withoutAgent(plan, seen.agent, world.wanted.length > 0);
 }
 
-/** Nothing is piled up for an agent that is away: when it is back, the world may look different. */
-function withoutAgent(plan: InstallPlan, agent: Exclude<SeenAgent, { status: "online" }>) {
-  if (plan.steps.length === 0 && plan.holds.length === 0) return plan;
+/**
+ * Nothing is piled up for an agent that is away: when it is back, the world may look different. One
+ * that was there is missed even when nothing is to be done: nobody looks at what is deployed.
+ */
+function withoutAgent(
+  plan: InstallPlan,
+  agent: Exclude<SeenAgent, { status: "online" }>,
+  isPresent: boolean,
+): InstallPlan {
+  const isIdle = plan.steps.length === 0 && plan.holds.length === 0;
+  if (isIdle && !(isPresent && agent.status === "offline")) return plan;
   const hold: Hold =
     agent.status === "never"
       ? {

@@ -1,11 +1,14 @@
-// Whether a failed operation is tried again by itself, and when.
+// Whether a failed operation is retried by itself, and when.
 
-import { FAILURES, type FailureCode, unreachable } from "../failure.ts";
+import type { FailedAttempts } from "../consequence/failed-attempts.ts";
+import { FAILURES, unreachable } from "../failure.ts";
 import { Instant } from "../ids.ts";
 import type { World } from "./world.ts";
 
-export const ATTEMPTS_MAX = 8;
+/** With the pauses below: six attempts in the first ten minutes, whatever the cause, and no more. */
+export const ATTEMPTS_MAX = 6;
 const BACKOFF_FIRST_MS = 2_000;
+const BACKOFF_FACTOR = 4;
 const BACKOFF_MAX_MS = 300_000;
 
 export type RetryDecision =
@@ -14,30 +17,39 @@ export type RetryDecision =
   | { readonly kind: "not-by-itself"; readonly because: string };
 
 export function decideRetry(
-  { code, at, attempts }: { code: FailureCode; at: Instant; attempts: number },
+  { code, at, attempts, mayRepeat }: Pick<FailedAttempts, "code" | "at" | "attempts" | "mayRepeat">,
   now: Instant,
 ): RetryDecision {
+  if (mayRepeat === false) {
+    const because = "it may have run, and it must not be run twice without somebody's word";
+    return { kind: "not-by-itself", because };
+  }
   const { retry } = FAILURES[code];
   switch (retry) {
     case "never":
       return { kind: "not-by-itself", because: "trying the same again cannot help" };
     case "after-change":
       return { kind: "not-by-itself", because: "something has to change first" };
-    case "backoff": {
-      if (attempts >= ATTEMPTS_MAX) {
-        return { kind: "not-by-itself", because: `it failed ${attempts} times in a row` };
-      }
-      const until = Instant.parse(at + backoffMs(attempts));
-      return until > now ? { kind: "later", until } : { kind: "now" };
-    }
+    case "until-gone":
+      return afterPause(at, attempts, now);
+    case "backoff":
+      return attempts >= ATTEMPTS_MAX
+        ? { kind: "not-by-itself", because: `it failed ${attempts} times in a row` }
+        : afterPause(at, attempts, now);
     default:
       return unreachable(retry);
   }
 }
 
-/** 2 s after the first failure, twice as long after each further one, at most 5 minutes. */
+function afterPause(at: Instant, attempts: number, now: Instant): RetryDecision {
+  const until = Instant.parse(at + backoffMs(attempts));
+  return until > now ? { kind: "later", until } : { kind: "now" };
+}
+
+/** 2 s after the first failure, four times as long after each further one, at most 5 minutes. */
 export function backoffMs(attempts: number): number {
-  return Math.min(BACKOFF_FIRST_MS * 2 ** Math.max(0, attempts - 1), BACKOFF_MAX_MS);
+  const exponent = Math.min(Math.max(0, attempts - 1), 10);
+  return Math.min(BACKOFF_FIRST_MS * BACKOFF_FACTOR ** exponent, BACKOFF_MAX_MS);
 }
 
 /** What somebody types to have it tried again: a deploy is refused where everything is to go. */

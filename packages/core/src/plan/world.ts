@@ -1,7 +1,7 @@
 // What every decision about an install looks at, gathered once.
 
 import type { ComponentName, Digest, Instant } from "../ids.ts";
-import type { ArtifactRef } from "../manifest.ts";
+import type { ArtifactRef } from "../manifest/manifest.ts";
 import { deployKey } from "./deploy-key.ts";
 import {
   artifactKey,

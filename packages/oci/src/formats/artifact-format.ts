@@ -1,6 +1,6 @@
 // Which of the formats a manifest is in, from what it says of itself.
 
-import { MEDIA_TYPES, type ParsedManifest } from "../descriptor.ts";
+import { MEDIA_TYPES, type ParsedManifest } from "../content/descriptor.ts";
 import { FLUX_TYPES, HELM_TYPES, RELEASE_TYPE, SIGNATURE_TYPE, TOFU_TYPES } from "./media-types.ts";
 
 export type ArtifactFormat =

@@ -3,12 +3,12 @@ import { chmod, mkdir, readdir, readFile, stat, utimes, writeFile } from "node:f
 import { dirname, join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { Digest } from "@exclave/core";
-import type { ContentStore } from "../content-store.ts";
-import { type ImageManifest, parseManifest } from "../descriptor.ts";
-import { createMemoryStore } from "../memory-store.ts";
-import { packFiles, packImage, packIndex } from "../pack.ts";
+import type { ContentStore } from "../content/content-store.ts";
+import { type ImageManifest, parseManifest } from "../content/descriptor.ts";
+import { createMemoryStore } from "../content/memory-store.ts";
+import { unpackFiles } from "../layer/unpack.ts";
+import { packFiles, packImage, packIndex } from "../pack/pack.ts";
 import { temporaryDirectory } from "../testing/temporary-directory.ts";
-import { unpackFiles } from "../unpack.ts";
 import { artifactFormat } from "./artifact-format.ts";
 import { packChart, readChart } from "./helm-chart.ts";
 import { packManifests } from "./manifests-artifact.ts";

@@ -1,9 +1,9 @@
 // Kubernetes manifests in the format of Flux's `OCIRepository`: a directory as one archive.
 
 import { canonicalBytes } from "@exclave/core";
-import { writeBlobBytes } from "../content-store.ts";
-import { type Descriptor, MEDIA_TYPES } from "../descriptor.ts";
-import { createLayer } from "../layer.ts";
+import { writeBlobBytes } from "../content/content-store.ts";
+import { type Descriptor, MEDIA_TYPES } from "../content/descriptor.ts";
+import { createLayer } from "../layer/layer.ts";
 import { FLUX_TYPES } from "./media-types.ts";
 import { type FormatTarget, writeDocument, writePacked } from "./write-document.ts";
 

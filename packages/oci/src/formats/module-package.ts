@@ -7,9 +7,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { type Digest, Failure } from "@exclave/core";
-import { type ContentStore, writeBlobBytes } from "../content-store.ts";
-import { type Descriptor, type ImageManifest, MEDIA_TYPES, parseManifest } from "../descriptor.ts";
-import { verified } from "../digest.ts";
+import { type ContentStore, writeBlobBytes } from "../content/content-store.ts";
+import {
+  type Descriptor,
+  type ImageManifest,
+  MEDIA_TYPES,
+  parseManifest,
+} from "../content/descriptor.ts";
+import { verified } from "../content/digest.ts";
 import { TITLE_ANNOTATION, TOFU_TYPES } from "./media-types.ts";
 import {
   type ProviderIdentity,

@@ -4,8 +4,8 @@
 import { stat } from "node:fs/promises";
 import { Failure } from "@exclave/core";
 import { z } from "zod";
-import { writeBlobBytes } from "../content-store.ts";
-import { type Descriptor, MEDIA_TYPES } from "../descriptor.ts";
+import { writeBlobBytes } from "../content/content-store.ts";
+import { type Descriptor, MEDIA_TYPES } from "../content/descriptor.ts";
 import { TITLE_ANNOTATION, TOFU_TYPES } from "./media-types.ts";
 import { type FormatTarget, writeDocument, writePacked } from "./write-document.ts";
 import { createZip, describeFile, type PackedFile } from "./zip-writer.ts";

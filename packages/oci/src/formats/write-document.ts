@@ -1,14 +1,14 @@
 // Writes a manifest or an index in one canonical spelling, so that equal content has equal digests.
 
 import { canonicalBytes } from "@exclave/core";
-import type { ContentStore } from "../content-store.ts";
+import type { ContentStore } from "../content/content-store.ts";
 import {
   type Annotations,
   type Descriptor,
   type ImageIndex,
   type ImageManifest,
   MEDIA_TYPES,
-} from "../descriptor.ts";
+} from "../content/descriptor.ts";
 import type { PackedFile } from "./zip-writer.ts";
 
 /** Where an artifact goes. */

@@ -7,7 +7,7 @@ import { dirname, join, posix } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { crc32, createInflateRaw } from "node:zlib";
-import { Failure } from "@exclave/core";
+import { ARCHIVE_LIMITS, type ArchiveLimits, createArchiveBudget, Failure } from "@exclave/core";
 import { CENTRAL_HEADER, END_RECORD, LOCAL_HEADER, SIZE_MAX } from "./zip-records.ts";
 
 export interface ZipEntry {
@@ -21,30 +21,32 @@ export interface ZipEntry {
   readonly offset: number;
 }
 
-export interface UnzipOptions {
-  /** Of what is written, not of what is read. */
-  readonly bytesMax?: number;
+export interface UnzipOptions extends Partial<ArchiveLimits> {
   readonly signal?: AbortSignal | undefined;
 }
 
-const BYTES_MAX = 16 * 1024 ** 3;
+/** Of the list of files, which is read whole. */
+const CENTRAL_BYTES_MAX = 32 * 1024 ** 2;
 const COMMENT_MAX = 0xffff;
 
 export async function unzip(
   file: string,
   directory: string,
-  { bytesMax = BYTES_MAX, signal }: UnzipOptions = {},
+  { signal, ...limits }: UnzipOptions = {},
 ): Promise<void> {
   const entries = await readZip(file);
-  if (entries.reduce((sum, { size }) => sum + size, 0) > bytesMax) {
-    throw new Failure("too_large", `the archive would unpack to more than ${bytesMax} bytes`);
-  }
+  const budget = createArchiveBudget({ ...ARCHIVE_LIMITS, ...limits });
+  for (const entry of entries) budget.take(entry);
   await mkdir(directory, { recursive: true });
   for (const entry of entries) {
     signal?.throwIfAborted();
     const target = join(directory, entry.path);
-    if (entry.isDirectory) await mkdir(target, { recursive: true });
-    else await unzipEntry(file, entry, target, signal);
+    try {
+      if (entry.isDirectory) await mkdir(target, { recursive: true });
+      else await unzipEntry(file, entry, target, signal);
+    } catch (reason) {
+      throw entryFailure(entry, reason);
+    }
   }
 }
 
@@ -55,6 +57,9 @@ export async function readZip(file: string): Promise<ZipEntry[]> {
     const { size } = await handle.stat();
     const { entries, centralSize, centralOffset } = await readEnd(handle, size);
     if (centralOffset + centralSize > size) throw damaged("its list of files is cut off");
+    if (centralSize > CENTRAL_BYTES_MAX) {
+      throw new Failure("too_large", `the archive's list is over ${CENTRAL_BYTES_MAX} bytes`);
+    }
     const central = await readAt(handle, centralOffset, centralSize);
     return parseCentral(central, entries);
   } finally {
@@ -140,18 +145,19 @@ async function unzipEntry(
   const plain = entry.isDeflated ? createInflateRaw() : new PassThrough();
   const check = (chunks: AsyncIterable<Uint8Array>) => checked(chunks, entry);
   const write = createWriteStream(target, { flags: "wx", mode: 0o600 });
-  try {
-    await pipeline(packed, plain, check, write, signal ? { signal } : {});
-  } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException;
-    if (code?.startsWith("Z_") || code === "EEXIST" || code === "ENOTDIR" || code === "EISDIR") {
-      throw new Failure("invalid", `the archive's entry ${entry.path} cannot be unpacked`, {
-        cause,
-      });
-    }
-    throw cause;
-  }
+  await pipeline(packed, plain, check, write, signal ? { signal } : {});
   await chmod(target, entry.mode);
+}
+
+/** What the system says of content or a name that cannot be is a word about the archive. */
+const ENTRY_ERRORS = ["EEXIST", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "EINVAL", "EILSEQ"];
+
+function entryFailure({ path }: ZipEntry, cause: unknown): unknown {
+  const code = (cause as NodeJS.ErrnoException).code ?? "";
+  if (cause instanceof Failure || !(code.startsWith("Z_") || ENTRY_ERRORS.includes(code))) {
+    return cause;
+  }
+  return new Failure("invalid", `the archive's entry ${path} cannot be unpacked`, { cause });
 }
 
 /** The local header repeats the name and may have other extras, so its own lengths count. */

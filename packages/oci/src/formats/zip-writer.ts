@@ -10,8 +10,8 @@ import { join, relative, sep } from "node:path";
 import { Readable } from "node:stream";
 import { crc32, createDeflateRaw } from "node:zlib";
 import { type Digest, Failure } from "@exclave/core";
-import { writeAll } from "../blob-files.ts";
-import type { Descriptor } from "../descriptor.ts";
+import { writeAll } from "../content/blob-files.ts";
+import type { Descriptor } from "../content/descriptor.ts";
 import {
   CENTRAL_HEADER,
   END_RECORD,

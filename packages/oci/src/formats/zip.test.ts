@@ -12,7 +12,7 @@ import {
 } from "node:fs/promises";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { collect } from "../digest.ts";
+import { collect } from "../content/digest.ts";
 import { temporaryDirectory } from "../testing/temporary-directory.ts";
 import { readZip, unzip } from "./zip-reader.ts";
 import { createZip } from "./zip-writer.ts";

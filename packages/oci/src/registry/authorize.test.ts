@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { describe, type TestContext, test } from "node:test";
 import { type Digest, Failure } from "@exclave/core";
-import { type ContentStore, writeBlobBytes } from "../content-store.ts";
-import { MEDIA_TYPES } from "../descriptor.ts";
-import { collect, digestOf } from "../digest.ts";
-import { createRegistryClient } from "../registry-client.ts";
+import { createRegistryClient } from "../client/registry-client.ts";
+import { type ContentStore, writeBlobBytes } from "../content/content-store.ts";
+import { MEDIA_TYPES } from "../content/descriptor.ts";
+import { collect, digestOf } from "../content/digest.ts";
+import { type Action, mintToken } from "../credentials/token.ts";
 import { temporaryDirectory } from "../testing/temporary-directory.ts";
-import { type Action, mintToken } from "../token.ts";
 import { serveRegistry } from "./serve-registry.ts";
 
 const KEYS = generateKeyPairSync("ed25519");

@@ -4,9 +4,9 @@
 import type { IncomingMessage } from "node:http";
 import type { Digest } from "@exclave/core";
 import { Failure } from "@exclave/core";
-import { isDigest } from "../content-store.ts";
-import type { Action, TokenClaims, TokenKey, TokenVerifier } from "../token.ts";
-import { createTokenVerifier } from "../token.ts";
+import { isDigest } from "../content/content-store.ts";
+import type { Action, TokenClaims, TokenKey, TokenVerifier } from "../credentials/token.ts";
+import { createTokenVerifier } from "../credentials/token.ts";
 import type { Reach } from "./reach.ts";
 import { RegistryError } from "./registry-error.ts";
 import type { Route } from "./route.ts";

@@ -5,14 +5,9 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { MEDIA_TYPES } from "../descriptor.ts";
-import { collect, digestOf } from "../digest.ts";
-import {
-  errorCode,
-  filesOf,
-  type OpenRegistry,
-  openRegistry,
-} from "./conformance/open-registry.ts";
+import { MEDIA_TYPES } from "../content/descriptor.ts";
+import { collect, digestOf } from "../content/digest.ts";
+import { errorCode, filesOf, type OpenRegistry, openRegistry } from "./testing/open-registry.ts";
 
 /** A registry with something in it, and what that looks like on disk. */
 async function filled(t: TestContext) {

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
 import { describe, type TestContext, test } from "node:test";
-import { digestOf } from "../digest.ts";
-import { type MintToken, mintToken } from "../token.ts";
-import { errorCode, filesOf, openRegistry } from "./conformance/open-registry.ts";
+import { digestOf } from "../content/digest.ts";
+import { type MintToken, mintToken } from "../credentials/token.ts";
+import { errorCode, filesOf, openRegistry } from "./testing/open-registry.ts";
 
 describe("a token that is wrong opens nothing and changes nothing", () => {
   const ours = generateKeyPairSync("ed25519");

@@ -6,8 +6,8 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { describe, type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { digestOf } from "../digest.ts";
-import { type OpenRegistry, openRegistry } from "./conformance/open-registry.ts";
+import { digestOf } from "../content/digest.ts";
+import { type OpenRegistry, openRegistry } from "./testing/open-registry.ts";
 
 const BYTES = randomBytes(12_000_000);
 

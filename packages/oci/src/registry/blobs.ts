@@ -1,14 +1,14 @@
 // Blobs: reading them, and the ways of bringing one in (distribution specification, pushing blobs).
 
 import type { Digest } from "@exclave/core";
-import { splitDigest } from "../digest.ts";
+import { splitDigest } from "../content/digest.ts";
 import { answer, type Exchange } from "./exchange.ts";
-import type { Algorithm } from "./file-hash.ts";
 import { answerRange } from "./http-range.ts";
 import { RegistryError } from "./registry-error.ts";
 import { checkName, readDigest } from "./route.ts";
 import { sendFile } from "./send-file.ts";
-import type { OwnUpload, Upload } from "./uploads.ts";
+import type { Algorithm } from "./upload/file-hash.ts";
+import type { OwnUpload, Upload } from "./upload/uploads.ts";
 
 export async function handleBlob(exchange: Exchange, repository: string, digest: Digest) {
   const { request, response, files } = exchange;

@@ -3,8 +3,8 @@
 
 import { join } from "node:path";
 import { asFailure, Failure } from "@exclave/core";
-import { diskFailure, makeDirectory } from "../durable-files.ts";
-import { type FileLock, lockFile } from "../file-lock.ts";
+import { diskFailure, makeDirectory } from "../content/durable-files.ts";
+import { type FileLock, lockFile } from "../content/file-lock.ts";
 
 /** Whoever has it has the directory. */
 export type DirectoryClaim = FileLock;

@@ -2,8 +2,9 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Caller } from "./authorize.ts";
+import type { Quarantine } from "./quarantine.ts";
 import type { RegistryFiles } from "./registry-files.ts";
-import type { Uploads } from "./uploads.ts";
+import type { Uploads } from "./upload/uploads.ts";
 
 export interface Exchange {
   readonly request: IncomingMessage;
@@ -12,6 +13,7 @@ export interface Exchange {
   readonly caller: Caller;
   readonly files: RegistryFiles;
   readonly uploads: Uploads;
+  readonly quarantine: Quarantine;
   /** Whether a manifest may come before its blobs. */
   readonly mayLackBlobs: boolean;
 }

@@ -3,15 +3,15 @@
 import { createHash } from "node:crypto";
 import type { Digest } from "@exclave/core";
 import { Failure } from "@exclave/core";
-import { isDigest, isMissing } from "../content-store.ts";
+import { isDigest, isMissing } from "../content/content-store.ts";
 import {
   acceptManifest,
   type Descriptor,
   MEDIA_TYPES,
   manifestTypeOf,
   Tag,
-} from "../descriptor.ts";
-import { collect, splitDigest } from "../digest.ts";
+} from "../content/descriptor.ts";
+import { collect, splitDigest } from "../content/digest.ts";
 import { unsupported } from "./blobs.ts";
 import { answer, answerJson, bodyOf, type Exchange } from "./exchange.ts";
 import { RegistryError } from "./registry-error.ts";
@@ -34,9 +34,14 @@ export async function handleManifest(exchange: Exchange, repository: string, ref
   }
 }
 
-async function read({ response, files }: Exchange, repository: string, reference: string) {
+async function read(exchange: Exchange, repository: string, reference: string) {
+  const { response, files, query, quarantine } = exchange;
   const head = await files.headManifest(repository, reference);
   if (!head) throw unknownManifest(reference);
+  const isDoubted = query.get("verify") === "true" && response.req.method === "HEAD";
+  if (isDoubted && !(await quarantine.verify(repository, head.digest))) {
+    throw unknownManifest(reference);
+  }
   const headers = {
     "content-type": head.mediaType,
     "docker-content-digest": head.digest,
@@ -46,7 +51,16 @@ async function read({ response, files }: Exchange, repository: string, reference
     return answer(response, 200, { ...headers, "content-length": head.size });
   }
   const { bytes } = await files.readManifest(repository, head.digest);
+  if (!hasDigest(bytes, head.digest)) {
+    await quarantine.isolate(head.digest);
+    throw unknownManifest(reference);
+  }
   answer(response, 200, headers, bytes);
+}
+
+function hasDigest(bytes: Uint8Array, digest: Digest): boolean {
+  const { algorithm, hex } = splitDigest(digest);
+  return createHash(algorithm).update(bytes).digest("hex") === hex;
 }
 
 async function write(exchange: Exchange, repository: string, reference: string): Promise<void> {

@@ -8,8 +8,8 @@ import {
   manifestTypeOf,
   type ParsedManifest,
   parseManifest,
-} from "../descriptor.ts";
-import { collect } from "../digest.ts";
+} from "../content/descriptor.ts";
+import { collect } from "../content/digest.ts";
 import type { RegistryFiles } from "./registry-files.ts";
 
 export interface Reach {

@@ -12,7 +12,7 @@
 import { readdir, readFile, stat, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Digest } from "@exclave/core";
-import { type BlobFiles, createBlobFiles, readFileIfThere } from "../blob-files.ts";
+import { type BlobFiles, createBlobFiles, readFileIfThere } from "../content/blob-files.ts";
 import {
   type ContentStore,
   checkRepository,
@@ -22,7 +22,7 @@ import {
   manifestDigest,
   missing,
   type StoredManifest,
-} from "../content-store.ts";
+} from "../content/content-store.ts";
 import {
   acceptManifest,
   blobsOf,
@@ -31,8 +31,8 @@ import {
   parseManifest,
   referrerDescriptor,
   subjectOf,
-} from "../descriptor.ts";
-import { bytesOf } from "../digest.ts";
+} from "../content/descriptor.ts";
+import { bytesOf } from "../content/digest.ts";
 import {
   markDurably,
   removeDurably,
@@ -40,7 +40,7 @@ import {
   syncDirectory,
   unlessAbsent,
   writeFileDurably,
-} from "../durable-files.ts";
+} from "../content/durable-files.ts";
 import {
   linkName,
   linksIn,

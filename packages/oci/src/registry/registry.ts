@@ -3,18 +3,19 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Failure } from "@exclave/core";
-import { diskFailure } from "../durable-files.ts";
+import { diskFailure } from "../content/durable-files.ts";
 import { createAuthorizer, type RegistryAuth } from "./authorize.ts";
 import { handleBlob, handleUpload, handleUploads } from "./blobs.ts";
 import { claimDirectory, type DirectoryClaim } from "./claim-directory.ts";
-import { collectGarbage, GRACE_MS } from "./collect-garbage.ts";
 import { answer, answerJson } from "./exchange.ts";
+import { collectGarbage, GRACE_MS } from "./garbage/collect-garbage.ts";
 import { handleManifest, handleReferrers, handleTags } from "./manifests.ts";
+import { createQuarantine } from "./quarantine.ts";
 import { createReach } from "./reach.ts";
 import { RegistryError } from "./registry-error.ts";
 import { createRegistryFiles } from "./registry-files.ts";
 import { checkMethod, parseRoute, parseTarget } from "./route.ts";
-import { createUploads } from "./uploads.ts";
+import { createUploads } from "./upload/uploads.ts";
 
 export interface Registry {
   /**
@@ -56,6 +57,13 @@ export function createRegistry(options: RegistryOptions): Registry {
   } = options;
   const files = createRegistryFiles(directory);
   const uploads = createUploads(files.blobs, now);
+  const quarantine = createQuarantine({
+    directory,
+    files,
+    now,
+    onDamage: (digest) =>
+      onError(new Failure("unavailable", `${digest} was damaged on disk and is moved aside`)),
+  });
   const authorizer = createAuthorizer(auth, { reach: createReach(files), now });
   let opened: Promise<DirectoryClaim> | undefined;
   let collecting: Promise<void> | undefined;
@@ -134,7 +142,8 @@ export function createRegistry(options: RegistryOptions): Registry {
     const caller = await authorizer.authorize(request, route);
     checkMethod(route, request.method);
     const query = url.searchParams;
-    const exchange = { request, response, query, caller, files, uploads, mayLackBlobs };
+    const parts = { files, uploads, quarantine, mayLackBlobs };
+    const exchange = { request, response, query, caller, ...parts };
     switch (route.kind) {
       case "base":
         return answerJson(response, {});

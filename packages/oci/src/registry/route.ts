@@ -2,7 +2,7 @@
 
 import type { Digest } from "@exclave/core";
 import { Digest as DigestSchema } from "@exclave/core";
-import { RepositoryName, Tag } from "../descriptor.ts";
+import { RepositoryName, Tag } from "../content/descriptor.ts";
 import { RegistryError } from "./registry-error.ts";
 
 export type Route =

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
 import { test } from "node:test";
-import { createRegistryClient } from "../registry-client.ts";
+import { createRegistryClient } from "../client/registry-client.ts";
+import { mintToken } from "../credentials/token.ts";
 import { temporaryDirectory } from "../testing/temporary-directory.ts";
-import { mintToken } from "../token.ts";
 import { serveRegistry } from "./serve-registry.ts";
 
 test("a token that names every repository of a large release is read", async (t) => {

@@ -1,9 +1,13 @@
 // The embedded registry with an HTTP server of its own.
 
 import { once } from "node:events";
-import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { REGISTRY_HTTP, REGISTRY_IDLE_MS_MAX } from "./http-options.ts";
+import {
+  createLimitedServer,
+  LISTEN_LIMITS,
+  type ListenLimits,
+  REPOSITORY_TOKEN_HEADER_BYTES_MAX,
+} from "../listener/listen-limits.ts";
 import { createRegistry, type RegistryOptions } from "./registry.ts";
 
 export interface RunningRegistry {
@@ -12,13 +16,21 @@ export interface RunningRegistry {
 }
 
 export async function serveRegistry(
-  options: RegistryOptions & { readonly host: string; readonly port: number },
+  options: RegistryOptions & {
+    readonly host: string;
+    readonly port: number;
+    readonly limits?: Partial<ListenLimits>;
+  },
 ): Promise<RunningRegistry> {
   const registry = createRegistry(options);
-  const server = createServer(REGISTRY_HTTP, (request, response) => {
-    void registry.handle(request, response);
-  });
-  server.setTimeout(REGISTRY_IDLE_MS_MAX);
+  const server = createLimitedServer(
+    (request, response) => void registry.handle(request, response),
+    {
+      ...LISTEN_LIMITS,
+      ...(options.auth.kind === "token" && { headerBytesMax: REPOSITORY_TOKEN_HEADER_BYTES_MAX }),
+      ...options.limits,
+    },
+  );
   try {
     await registry.open();
     server.listen(options.port, options.host);

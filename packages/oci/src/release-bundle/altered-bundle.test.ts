@@ -5,11 +5,11 @@ import { mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { Digest } from "@exclave/core";
-import { writeBlobBytes } from "../content-store.ts";
-import { ImageManifest, MEDIA_TYPES } from "../descriptor.ts";
+import { writeBlobBytes } from "../content/content-store.ts";
+import { ImageManifest, MEDIA_TYPES } from "../content/descriptor.ts";
+import { readLayoutArchive, writeLayoutArchive } from "../content/layout-archive.ts";
+import { createLayoutStore } from "../content/layout-store.ts";
 import { SIGNATURE_TYPE } from "../formats/media-types.ts";
-import { readLayoutArchive, writeLayoutArchive } from "../layout-archive.ts";
-import { createLayoutStore } from "../layout-store.ts";
 import { temporaryDirectory } from "../testing/temporary-directory.ts";
 import {
   airGap,
@@ -50,7 +50,7 @@ const SPOILS: Record<string, (bundle: Spoilt) => Promise<unknown>> = {
     await attach(store, release, { artifactType: SIGNATURE_TYPE, layers: [...layers, more] });
   },
   "another repository for the release": ({ directory }) =>
-    editIndex(directory, /releases\/shop/g, "attacker/chose"),
+    editIndex(directory, /releases\/pshopaaaaaaaaaaaa/g, "attacker/chose"),
   "another name for the release": ({ directory }) => editIndex(directory, /:r-1"/, ':r-2"'),
   "another type for the release": ({ directory }) =>
     editIndex(directory, /"[^"]+index.v1\+json"(?=,\s+"digest")/, `"${MEDIA_TYPES.dockerIndex}"`),
@@ -136,4 +136,25 @@ async function someBlob(directory: string): Promise<string> {
   const blobs = join(directory, "blobs/sha256");
   const [name = ""] = await readdir(blobs);
   return join(blobs, name);
+}
+
+for (const [what, code, stated] of [
+  ["a release of another app", "wrong_install", { app: "pcrmaaaaaaaaaaaaa" }],
+  ["a release with something that its statement does not list", "unreleased", { unlisted: "web" }],
+] as const) {
+  test(`${what} is refused, signed by the vendor or not, and nothing is written`, async (t) => {
+    const { install, bundle } = await airGap(t, undefined, stated);
+
+    const { code: exit, lines } = await run(
+      "load",
+      "--file",
+      bundle,
+      "--directory",
+      install.directory,
+    );
+
+    assert.notEqual(exit, 0);
+    assert.equal(lines.at(-1)?.code, code, JSON.stringify(lines.at(-1)));
+    assert.deepEqual(await contentOf(install.directory), []);
+  });
 }

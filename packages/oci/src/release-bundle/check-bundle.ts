@@ -4,13 +4,13 @@
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Digest, Failure } from "@exclave/core";
-import { createBlobFiles } from "../blob-files.ts";
-import type { ContentStore, StoredManifest } from "../content-store.ts";
-import { blobsOf, childrenOf, manifestTypeOf, parseManifest } from "../descriptor.ts";
-import { verified } from "../digest.ts";
+import { createBlobFiles } from "../content/blob-files.ts";
+import type { ContentStore, StoredManifest } from "../content/content-store.ts";
+import { blobsOf, childrenOf, manifestTypeOf, parseManifest } from "../content/descriptor.ts";
+import { verified } from "../content/digest.ts";
+import { type LayoutEntry, listLayout } from "../content/layout-names.ts";
+import { createLayoutStore } from "../content/layout-store.ts";
 import { artifactFormat } from "../formats/artifact-format.ts";
-import { type LayoutEntry, listLayout } from "../layout-names.ts";
-import { createLayoutStore } from "../layout-store.ts";
 import { type ReleaseIndex, readReleaseIndex } from "./release-index.ts";
 import { isReleaseSignature } from "./release-signature.ts";
 

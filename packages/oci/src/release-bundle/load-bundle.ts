@@ -1,15 +1,22 @@
 // Takes a bundle into an install's own registry, without the vendor's. All of it is checked first:
 // one that is damaged, or signed by somebody else, leaves nothing behind.
 
-import { type KeyObject, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type Digest, Failure } from "@exclave/core";
-import { copyArtifact } from "../copy.ts";
-import { verifyArtifactSignature } from "../formats/signature.ts";
-import { readLayoutArchive } from "../layout-archive.ts";
-import { createRegistryClient } from "../registry-client.ts";
-import { mintToken, type TokenKey } from "../token.ts";
+import {
+  artifactKey,
+  type Digest,
+  Failure,
+  listedBy,
+  type ReleaseStatement,
+  type TrustedRole,
+} from "@exclave/core";
+import { createRegistryClient } from "../client/registry-client.ts";
+import { readLayoutArchive } from "../content/layout-archive.ts";
+import { copyArtifact } from "../copy/copy.ts";
+import { mintToken, type TokenKey } from "../credentials/token.ts";
+import { readStatement } from "../formats/release-statement.ts";
 import { type CheckedBundle, checkBundle } from "./check-bundle.ts";
 import type { ReleaseIndex } from "./release-index.ts";
 
@@ -18,8 +25,10 @@ export interface LoadBundle {
   /** On the install's own disk; what is made in it is gone at the end. */
   readonly workDirectory: string;
   readonly registry: InstallRegistry;
-  /** One of these has to have signed the release. */
-  readonly publicKeys: readonly KeyObject[];
+  /** Whose statement of the release counts. */
+  readonly role: TrustedRole;
+  /** The app the install is a copy of, where that is known. */
+  readonly app?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onStep?: (message: string, done: number, total: number) => void;
 }
@@ -50,7 +59,7 @@ export async function loadBundle(options: LoadBundle): Promise<LoadedBundle> {
     onStep?.("check every digest", 0, 1);
     await readLayoutArchive(file, directory, signal);
     const bundle = await checkBundle(directory, signal);
-    const signature = await checkSignature(bundle, options);
+    const signature = await checkStatement(bundle, options);
     return { release: bundle.release, signature, ...(await bring(bundle, signature, options)) };
   } finally {
     await rm(directory, { recursive: true, force: true });
@@ -64,15 +73,32 @@ async function sweep(workDirectory: string): Promise<void> {
   for (const name of left) await rm(join(workDirectory, name), { recursive: true, force: true });
 }
 
-async function checkSignature(
+/** The same statement that the agent wants of everything it runs, checked before a byte comes in. */
+async function checkStatement(
   { store, release }: CheckedBundle,
-  { publicKeys, signal }: LoadBundle,
+  { role, app, signal }: LoadBundle,
 ): Promise<Digest> {
-  const { repository, digest, app, version } = release;
-  const verdict = await verifyArtifactSignature({ store, repository, digest, publicKeys, signal });
-  if (verdict.kind === "signed") return verdict.signature;
-  const what = `release ${version} of ${app} is not signed by this install's vendor`;
-  throw new Failure("signature", `${what}: ${verdict.because}`);
+  const { repository, digest: index, version } = release;
+  const found = await readStatement({ store, repository, index, role, signal });
+  if ("because" in found) {
+    const what = `release ${version} of ${release.app} is not signed by this install's vendor`;
+    throw new Failure("signature", `${what}: ${found.because}`);
+  }
+  const { statement, artifact } = found;
+  if (app !== undefined && statement.app !== app) {
+    const message = `this is a release of ${statement.appName}, and not of this install's app`;
+    throw new Failure("wrong_install", message);
+  }
+  checkListed(release, statement);
+  return artifact;
+}
+
+function checkListed(release: ReleaseIndex, statement: ReleaseStatement): void {
+  const listed = new Set(listedBy(statement).map(artifactKey));
+  const stranger = release.materials.find((material) => !listed.has(artifactKey(material)));
+  if (stranger) {
+    throw new Failure("unreleased", `the release's statement does not list ${stranger.name}`);
+  }
 }
 
 async function bring(

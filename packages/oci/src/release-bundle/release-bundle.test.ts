@@ -5,8 +5,8 @@ import assert from "node:assert/strict";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
-import type { ContentStore } from "../content-store.ts";
-import { blobsOf, childrenOf, parseManifest } from "../descriptor.ts";
+import type { ContentStore } from "../content/content-store.ts";
+import { blobsOf, childrenOf, parseManifest } from "../content/descriptor.ts";
 import { temporaryDirectory } from "../testing/temporary-directory.ts";
 import {
   airGap,
@@ -74,7 +74,7 @@ test("the same release gives the same file", async (t) => {
 
 test("only the vendor's signature comes along, of all that is attached to a release", async (t) => {
   const { release, store, write, install } = await airGap(t);
-  await sign(store, release.digest, stranger.privateKey);
+  await sign(store, release, stranger.privateKey);
   await attachBill(store, release.digest);
   for (const { digest } of release.entries) await attachBill(store, digest);
   const bundle = await write();
@@ -105,7 +105,7 @@ test("a key that is named counts instead of the one the agent pinned", async (t)
 
 test("before the agent has joined nobody knows whose signature counts", async (t) => {
   const { install, bundle } = await airGap(t);
-  await rm(join(install.directory, "agent", "identity.json"));
+  await rm(join(install.directory, "agent", "trust.json"));
 
   const { lines } = await run("load", "--file", bundle, "--directory", install.directory);
 

@@ -1,14 +1,15 @@
 // A release as it lies in a registry: an index that names every artifact, plugin and the runner, and
 // says of each where in a registry it belongs.
 
-import { AppName, type Digest, Failure, releaseRepository } from "@exclave/core";
+import { AppId, AppName, type Digest, Failure, releaseRepository } from "@exclave/core";
 import { z } from "zod";
-import type { StoredManifest } from "../content-store.ts";
-import { parseManifest, RepositoryName } from "../descriptor.ts";
+import type { StoredManifest } from "../content/content-store.ts";
+import { parseManifest, RepositoryName } from "../content/descriptor.ts";
 import { RELEASE_TYPE } from "../formats/media-types.ts";
 
 export interface ReleaseIndex {
   readonly app: string;
+  readonly appId: AppId;
   readonly version: string;
   readonly id: string;
   /** Where it lies in every registry, by what it says itself and not by where it was found. */
@@ -27,6 +28,7 @@ const About = z.object({
   "org.opencontainers.image.title": AppName,
   "org.opencontainers.image.version": z.string(),
   "dev.exclave.release": z.string(),
+  "dev.exclave.app": AppId,
 });
 
 const Place = z.object({
@@ -41,12 +43,13 @@ export function readReleaseIndex({ bytes, mediaType, digest }: StoredManifest): 
   }
   const about = About.safeParse(parsed.index.annotations);
   if (!about.success) throw new Failure("invalid", `release ${digest} does not say what it is`);
-  const app = about.data["org.opencontainers.image.title"];
+  const appId = about.data["dev.exclave.app"];
   return {
-    app,
+    app: about.data["org.opencontainers.image.title"],
+    appId,
     version: about.data["org.opencontainers.image.version"],
     id: about.data["dev.exclave.release"],
-    repository: releaseRepository(app),
+    repository: releaseRepository(appId),
     digest,
     materials: parsed.index.manifests.map((entry) => {
       const place = Place.safeParse(entry.annotations);

@@ -2,9 +2,9 @@
 // the manifest around the signature, so nothing else may ride on that: one small layer, nothing more.
 
 import type { Digest } from "@exclave/core";
-import type { StoredManifest } from "../content-store.ts";
-import { type Descriptor, MEDIA_TYPES, parseManifest } from "../descriptor.ts";
-import { digestOf } from "../digest.ts";
+import type { StoredManifest } from "../content/content-store.ts";
+import { type Descriptor, MEDIA_TYPES, parseManifest } from "../content/descriptor.ts";
+import { digestOf } from "../content/digest.ts";
 import { SIGNATURE_TYPE } from "../formats/media-types.ts";
 
 const MANIFEST_BYTES_MAX = 16 * 1024;

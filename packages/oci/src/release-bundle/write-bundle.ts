@@ -7,11 +7,11 @@ import { createReadStream } from "node:fs";
 import { mkdtemp, rm, stat } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import type { Digest } from "@exclave/core";
-import type { ContentStore } from "../content-store.ts";
-import { type CopyProgress, copyArtifact } from "../copy.ts";
+import type { ContentStore } from "../content/content-store.ts";
+import { writeLayoutArchive } from "../content/layout-archive.ts";
+import { createLayoutStore } from "../content/layout-store.ts";
+import { type CopyProgress, copyArtifact } from "../copy/copy.ts";
 import { SIGNATURE_TYPE } from "../formats/media-types.ts";
-import { writeLayoutArchive } from "../layout-archive.ts";
-import { createLayoutStore } from "../layout-store.ts";
 import { type ReleaseIndex, readReleaseIndex } from "./release-index.ts";
 import { isReleaseSignature } from "./release-signature.ts";
 

@@ -22,6 +22,7 @@ export interface TestContextOptions {
   readonly workDirectory?: string;
   readonly component?: string;
   readonly install?: string;
+  readonly installId?: string;
   readonly job?: string;
   readonly attempt?: number;
   readonly signal?: AbortSignal;
@@ -76,6 +77,7 @@ export async function createTestContext(
       config: {},
       parameters: {},
       install: "test",
+      installId: "iaaaaaaaaaaaaaaaa",
       app: "test",
       component: "component",
       job: "jaaaaaaaaaaaaaaaa",

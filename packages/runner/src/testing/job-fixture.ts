@@ -70,6 +70,7 @@ export async function createJobFixture(t: TestContext): Promise<JobFixture> {
     const complete = jobDocument({ registry: { url: registryUrl }, ...document });
     const write = createLineWriter({
       secrets: complete.secrets,
+      logBytesMax: complete.limits?.logBytesMax,
       out: (line) => {
         text += line;
         lines.push(JSON.parse(line));

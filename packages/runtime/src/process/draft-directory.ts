@@ -1,8 +1,9 @@
 // Directories that appear whole or not at all: filled under a name of their own, then renamed.
 
 import { randomBytes } from "node:crypto";
-import { mkdir, readdir, rename, rm } from "node:fs/promises";
+import { mkdir, readdir, rename } from "node:fs/promises";
 import { join } from "node:path";
+import { removeTree } from "./tree-seal.ts";
 
 /** A new directory beside the finished ones, named after its maker so that a later one can clean. */
 export async function createDraft(parent: string): Promise<string> {
@@ -32,7 +33,7 @@ export async function sweepDrafts(
   for (const name of await namesIn(parent)) {
     const pid = /^\.draft-([0-9]+)-/.exec(name)?.[1];
     if (pid === undefined || isAlive(Number(pid))) continue;
-    await rm(join(parent, name), { recursive: true, force: true });
+    await removeTree(join(parent, name));
   }
 }
 

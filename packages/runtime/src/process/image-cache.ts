@@ -1,12 +1,14 @@
 // Images unpacked on this machine, once per digest. An image appears under its digest whole or not
-// at all; whoever comes second, in this process or another, uses what the first one made.
+// at all; whoever comes second, in this process or another, uses what the first one made, if it is
+// still exactly that: a tree that was changed is thrown away and unpacked again.
 
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Digest } from "@exclave/core";
 import { z } from "zod";
 import type { ImageRef } from "../job-runtime.ts";
 import { createDraft, renameUnlessThere } from "./draft-directory.ts";
+import { removeTree, type TreeSeals } from "./tree-seal.ts";
 
 /** The part of an image's configuration that says how it is run. */
 export const ImageConfig = z.object({
@@ -16,6 +18,9 @@ export const ImageConfig = z.object({
   workingDir: z.string().optional(),
 });
 export type ImageConfig = z.infer<typeof ImageConfig>;
+
+/** Beside the tree: how it is run, and what it must be. */
+const ImageRecord = z.object({ config: ImageConfig, seal: z.string() });
 
 /** Where images come from: the registry this install calls its own. */
 export interface ImageSource {
@@ -27,13 +32,21 @@ export interface UnpackedImage {
   /** The image's file system. */
   readonly root: string;
   readonly config: ImageConfig;
+  /** What a person should know about how it came to be here. */
+  readonly note?: string;
 }
 
 export interface ImageCache {
   get(ref: ImageRef): Promise<UnpackedImage>;
 }
 
-export function createImageCache(directory: string, source: ImageSource): ImageCache {
+export interface ImageCacheOptions {
+  readonly directory: string;
+  readonly source: ImageSource;
+  readonly seals: TreeSeals;
+}
+
+export function createImageCache({ directory, source, seals }: ImageCacheOptions): ImageCache {
   const getting = new Map<string, Promise<UnpackedImage>>();
 
   return { get };
@@ -49,7 +62,12 @@ export function createImageCache(directory: string, source: ImageSource): ImageC
   }
 
   async function find(ref: ImageRef, path: string): Promise<UnpackedImage> {
-    return (await readImage(path)) ?? unpack(ref, path);
+    const found = await readImage(path);
+    if (found === "none") return unpack(ref, path);
+    if (found !== "changed") return found;
+    await discard(path);
+    const note = `the unpacked image ${ref.digest} was changed on this machine; it was unpacked again`;
+    return { ...(await unpack(ref, path)), note };
   }
 
   async function unpack(ref: ImageRef, path: string): Promise<UnpackedImage> {
@@ -58,24 +76,37 @@ export function createImageCache(directory: string, source: ImageSource): ImageC
       const root = join(draft, "root");
       await mkdir(root);
       const config = ImageConfig.parse(await source.unpack(ref, root));
-      await writeFile(join(draft, "image.json"), JSON.stringify(config), { mode: 0o600 });
+      const record = { config, seal: await seals.seal(root) };
+      await writeFile(join(draft, "image.json"), JSON.stringify(record), { mode: 0o400 });
       await renameUnlessThere(draft, path);
     } finally {
-      await rm(draft, { recursive: true, force: true });
+      await removeTree(draft);
     }
     const image = await readImage(path);
-    if (!image) throw new Error(`${path} vanished while it was unpacked`);
+    if (typeof image === "string") throw new Error(`${path} changed while it was unpacked`);
     return image;
+  }
+
+  /** Out of sight in one step, so that nobody finds half of it. */
+  async function discard(path: string): Promise<void> {
+    const grave = await createDraft(directory);
+    await renameUnlessThere(path, join(grave, "image"));
+    await removeTree(grave);
+  }
+
+  async function readImage(path: string): Promise<UnpackedImage | "none" | "changed"> {
+    const record = await readRecord(join(path, "image.json"));
+    if (typeof record === "string") return record;
+    const root = join(path, "root");
+    return (await seals.matches(root, record.seal)) ? { root, config: record.config } : "changed";
   }
 }
 
-async function readImage(path: string): Promise<UnpackedImage | undefined> {
-  let text: string;
+async function readRecord(path: string): Promise<z.infer<typeof ImageRecord> | "none" | "changed"> {
   try {
-    text = await readFile(join(path, "image.json"), "utf8");
+    const record = ImageRecord.safeParse(JSON.parse(await readFile(path, "utf8")));
+    return record.data ?? "changed";
   } catch (reason) {
-    if ((reason as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw reason;
+    return (reason as NodeJS.ErrnoException).code === "ENOENT" ? "none" : "changed";
   }
-  return { root: join(path, "root"), config: ImageConfig.parse(JSON.parse(text)) };
 }

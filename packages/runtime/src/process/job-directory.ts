@@ -33,6 +33,10 @@ export interface JobOrder {
   readonly limits: Limits;
   readonly deadlineMs: number;
   readonly deadlineGraceMs: number;
+  /** The variable (`NAME=value`) by which what belongs to this job is known, wherever it went. */
+  readonly mark: string;
+  /** Where word is left of what may outlive the job. */
+  readonly runDirectory: string;
 }
 
 /** Who took the job. `keeper` is absent when it was taken so that it would never run. */

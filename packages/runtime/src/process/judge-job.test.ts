@@ -2,8 +2,18 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Allowed, judgeJob, type Measured } from "./judge-job.ts";
 
-const quiet: Measured = { ranMs: 10, processes: 2, memoryBytes: 100 };
-const allowed: Allowed = { deadlineMs: 1_000, limits: { memoryBytes: 200, processesMax: 4 } };
+const MIB = 1024 ** 2;
+const quiet: Measured = {
+  ranMs: 10,
+  processes: 2,
+  memoryBytes: 100,
+  outputBytes: 0,
+  diskBytes: 0,
+};
+const allowed: Allowed = {
+  deadlineMs: 1_000,
+  limits: { memoryBytes: 200, processesMax: 4, logBytesMax: MIB, diskBytesMax: 300 },
+};
 
 // biome-ignore format: a table reads as a table.
 const TABLE: [title: string, measured: Partial<Measured>, verdict: string | undefined][] = [
@@ -11,7 +21,11 @@ const TABLE: [title: string, measured: Partial<Measured>, verdict: string | unde
   ["exactly at the memory limit",       { memoryBytes: 200 },                undefined],
   ["over the memory limit",             { memoryBytes: 201 },                "out-of-memory"],
   ["exactly at the process limit",      { processes: 4 },                    undefined],
-  ["over the process limit",            { processes: 5 },                    "too-many-processes"],
+  ["over the process limit",            { processes: 5 },                    "over-limit"],
+  ["with a log over its limit",         { outputBytes: 3 * MIB },            undefined],
+  ["that prints and prints",            { outputBytes: 65 * MIB + 1 },       "over-limit"],
+  ["exactly at the disk limit",         { diskBytes: 300 },                  undefined],
+  ["over the disk limit",               { diskBytes: 301 },                  "over-limit"],
   ["just before the deadline",          { ranMs: 999 },                      undefined],
   ["at the deadline",                   { ranMs: 1_000 },                    "deadline"],
   ["late and too large: memory first",  { ranMs: 2_000, memoryBytes: 201 },  "out-of-memory"],
@@ -24,7 +38,7 @@ for (const [title, measured, verdict] of TABLE) {
 }
 
 test("a job without limits is held to its deadline alone", () => {
-  const huge = { ranMs: 10, processes: 1e6, memoryBytes: 1e15 };
+  const huge = { ranMs: 10, processes: 1e6, memoryBytes: 1e15, outputBytes: 1e15, diskBytes: 1e15 };
 
   assert.equal(judgeJob(huge, { deadlineMs: 1_000, limits: {} }), undefined);
 });

@@ -6,6 +6,10 @@ export interface Measured {
   readonly ranMs: number;
   readonly processes: number;
   readonly memoryBytes: number;
+  /** What it has printed, however much of that anybody reads. */
+  readonly outputBytes: number;
+  /** In its own directory. */
+  readonly diskBytes: number;
 }
 
 export interface Allowed {
@@ -14,12 +18,15 @@ export interface Allowed {
 }
 
 export interface Verdict {
-  readonly kind: "deadline" | "out-of-memory" | "too-many-processes";
+  readonly kind: "deadline" | "out-of-memory" | "over-limit";
   readonly because: string;
 }
 
+/** Beyond the log: outputs, artifacts, and the envelope of each line. The runner stays within it. */
+const OUTPUT_ALLOWANCE_BYTES = 64 * 1024 * 1024;
+
 export function judgeJob(measured: Measured, { deadlineMs, limits }: Allowed): Verdict | undefined {
-  const { memoryBytes, processesMax } = limits;
+  const { memoryBytes, processesMax, logBytesMax, diskBytesMax } = limits;
 
   if (memoryBytes !== undefined && measured.memoryBytes > memoryBytes) {
     const because = `it used ${measured.memoryBytes} bytes of memory and may use ${memoryBytes}`;
@@ -27,7 +34,15 @@ export function judgeJob(measured: Measured, { deadlineMs, limits }: Allowed): V
   }
   if (processesMax !== undefined && measured.processes > processesMax) {
     const because = `it had ${measured.processes} processes and may have ${processesMax}`;
-    return { kind: "too-many-processes", because };
+    return { kind: "over-limit", because };
+  }
+  if (logBytesMax !== undefined && measured.outputBytes > logBytesMax + OUTPUT_ALLOWANCE_BYTES) {
+    const because = `it printed ${measured.outputBytes} bytes, with a log of ${logBytesMax} at most`;
+    return { kind: "over-limit", because };
+  }
+  if (diskBytesMax !== undefined && measured.diskBytes > diskBytesMax) {
+    const because = `its directory has ${measured.diskBytes} bytes and may have ${diskBytesMax}`;
+    return { kind: "over-limit", because };
   }
   if (measured.ranMs >= deadlineMs) {
     return { kind: "deadline", because: `it was still running after ${deadlineMs} ms` };

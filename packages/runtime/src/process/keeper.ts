@@ -3,7 +3,8 @@
 // runs. Usage: node keeper.ts <job directory>
 //
 // Limits are watched, not enforced by the kernel: a cgroup would also hold the long-running
-// services that a job is allowed to leave behind (by setsid, deliberately), and end them with it.
+// services that a job is allowed to leave behind (in a session and with an environment of their own),
+// and end them with it.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, fstatSync, openSync, readSync, writeFileSync, writeSync } from "node:fs";
@@ -18,17 +19,18 @@ import {
   readOrder,
   writeRecord,
 } from "./job-directory.ts";
-import { judgeJob, type Verdict } from "./judge-job.ts";
+import type { Verdict } from "./judge-job.ts";
 import {
-  askToEnd,
   identify,
   type ProcessIdentity,
   processTable,
   sessionMembers,
+  signalProcess,
   signalSession,
 } from "./process-table.ts";
+import { straysOf } from "./strays.ts";
+import { watchJob } from "./watch-job.ts";
 
-const WATCH_EVERY_MS = 200;
 /** What the program leaves in its session may finish or setsid for so long before it is killed. */
 const LEFTOVERS_MS = 300;
 const LEFTOVERS_KILL_MS = 30_000;
@@ -74,11 +76,14 @@ async function runProgram(job: JobDirectory, order: JobOrder, output: number): P
   preferAsVictim(program.pid);
   open(child);
 
-  const watch = watchOver(program, order, startedAt, output);
+  const killsBefore = processTable.memoryKills();
+  const note = (text: string) => noteIn(output, text);
+  const watch = watchJob({ job, order, program, startedAt, output, note });
   const end = await ended;
   const verdict = watch.finish();
-  await endLeftovers(program);
-  return exitOf(end, verdict);
+  const ranOut = end.signal === "SIGKILL" && processTable.memoryKills() > killsBefore;
+  await endLeftovers(job, program);
+  return exitOf(end, verdict, ranOut);
 }
 
 type Ended = { readonly code: number | null; readonly signal: NodeJS.Signals | null };
@@ -120,82 +125,41 @@ function open(child: ChildProcess): void {
   }
 }
 
-/** When the machine itself runs out of memory, a job goes before its keeper and the agent. */
+/**
+ * When the machine itself runs out of memory, a job goes before its keeper and the agent, by a tenth
+ * of the memory there is. Not by more: a small job is not to die for a large neighbour.
+ */
+const VICTIM_SCORE = "100";
+
 function preferAsVictim(pid: number): void {
   try {
-    writeFileSync(`/proc/${pid}/oom_score_adj`, "500");
+    writeFileSync(`/proc/${pid}/oom_score_adj`, VICTIM_SCORE);
   } catch {
     // Not Linux, or not allowed: the limits below still hold.
   }
 }
 
-interface Watch {
-  /** Ends the watch and says whether it had to step in. */
-  finish(): Verdict | undefined;
-}
-
-function watchOver(
-  program: ProcessIdentity,
-  order: JobOrder,
-  startedAt: number,
-  output: number,
-): Watch {
-  let verdict: Verdict | undefined;
-  let killAt = Number.POSITIVE_INFINITY;
-
-  const timer = setInterval(() => {
-    const ranMs = performance.now() - startedAt;
-    if (ranMs >= killAt) signalSession(processTable, program, "SIGKILL");
-    // Past its deadline a job may still say goodbye, but not eat the machine meanwhile.
-    const found = judgeJob({ ranMs, ...measure(program, order) }, order);
-    if (!found || found.kind === verdict?.kind) return;
-    verdict ??= found;
-    note(output, `stopped: ${found.because}`);
-    const asks = found.kind === "deadline";
-    killAt = asks ? ranMs + order.deadlineGraceMs : ranMs;
-    if (asks) askToEnd(processTable, program);
-    else signalSession(processTable, program, "SIGKILL");
-  }, WATCH_EVERY_MS);
-
-  return {
-    finish: () => {
-      clearInterval(timer);
-      return verdict;
-    },
-  };
-}
-
-function measure(
-  program: ProcessIdentity,
-  { limits }: JobOrder,
-): { processes: number; memoryBytes: number } {
-  if (limits.memoryBytes === undefined && limits.processesMax === undefined) {
-    return { processes: 0, memoryBytes: 0 };
-  }
-  const pids = sessionMembers(processTable, program).map(({ pid }) => pid);
-  let memoryBytes = limits.memoryBytes === undefined ? 0 : processTable.residentBytes(pids);
-  // The cheap figure counts shared pages for each process; nobody is ended on that alone.
-  if (limits.memoryBytes !== undefined && memoryBytes > limits.memoryBytes) {
-    memoryBytes = processTable.proportionalBytes(pids);
-  }
-  return { processes: pids.length, memoryBytes };
-}
-
-/** A job ends as one: what its program left in the session goes with it. */
-async function endLeftovers(program: ProcessIdentity): Promise<void> {
+/** A job ends as one: what its program left goes with it, in its session or out of it. */
+async function endLeftovers(job: JobDirectory, program: ProcessIdentity): Promise<void> {
   const since = performance.now();
-  while (sessionMembers(processTable, program).length > 0) {
+  for (;;) {
+    const strays = straysOf(job);
+    if (strays.length === 0 && sessionMembers(processTable, program).length === 0) return;
     const waitedMs = performance.now() - since;
     // Not even SIGKILL ends what hangs in the kernel, on a dead network disk for example.
     if (waitedMs >= LEFTOVERS_KILL_MS) return;
-    if (waitedMs >= LEFTOVERS_MS) signalSession(processTable, program, "SIGKILL");
+    if (waitedMs >= LEFTOVERS_MS) {
+      signalSession(processTable, program, "SIGKILL");
+      for (const pid of strays) signalProcess(pid, "SIGKILL");
+    }
     await sleep(20);
   }
 }
 
-function exitOf({ code, signal }: Ended, verdict: Verdict | undefined): JobExit {
+function exitOf({ code, signal }: Ended, verdict: Verdict | undefined, ranOut: boolean): JobExit {
   if (verdict?.kind === "deadline") return { kind: "deadline" };
-  if (verdict?.kind === "out-of-memory") return { kind: "out-of-memory" };
+  if (verdict?.kind === "over-limit") return { kind: "over-limit", because: verdict.because };
+  if (verdict?.kind === "out-of-memory" || ranOut) return { kind: "out-of-memory" };
   return signal ? { kind: "signal", signal } : { kind: "code", code: code ?? 1 };
 }
 
@@ -214,7 +178,7 @@ async function recordExit(job: JobDirectory, exit: JobExit): Promise<void> {
 }
 
 /** A line of the keeper's own in the job's output, never in the middle of one of the job's. */
-function note(output: number, text: string): void {
+function noteIn(output: number, text: string): void {
   try {
     const { size } = fstatSync(output);
     const last = Buffer.alloc(1);

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
@@ -15,6 +15,7 @@ import { createScriptImages } from "../testing/script-images.ts";
 import { type JobDirectory, jobDirectory, readClaim, readProgram } from "./job-directory.ts";
 import { createProcessRuntime, type ProcessRuntimeOptions } from "./process-runtime.ts";
 import type { ProcessIdentity } from "./process-table.ts";
+import { removeTree } from "./tree-seal.ts";
 
 export interface ProcessRuntimeUnderTest extends JobRuntimeUnderTest {
   readonly directory: string;
@@ -35,7 +36,7 @@ export async function createUnderTest(t: TestContext): Promise<ProcessRuntimeUnd
       await runtime.stop(name, 0);
       await runtime.remove(name);
     }
-    await rm(directory, { recursive: true, force: true });
+    await removeTree(directory);
   });
 
   return {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, readdir, readFile, rm, rmdir, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, rm, rmdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -121,18 +121,140 @@ describe("the process runtime after a crash", () => {
 });
 
 describe("the process runtime", () => {
-  test("lets a service that left the session outlive its job", async (t) => {
-    const serve = `setsid sh -c 'echo $$ > "$EXCLAVE_RUN_DIR/pid"; exec sleep 60' &
+  const LEFT = {
+    "of which it left word": `setsid sh -c 'echo $$ > "$EXCLAVE_RUN_DIR/pid"
+        printf "{\\"pid\\":%s}" $$ > "$EXCLAVE_RUN_DIR/web.json"; exec sleep 60' &`,
+    "with an environment of its own": `P="$EXCLAVE_RUN_DIR/pid" setsid sh -c 'echo $$ > "$P"; exec env -i sleep 60' &`,
+  };
+  for (const [how, command] of Object.entries(LEFT)) {
+    test(`lets a service ${how} outlive its job`, async (t) => {
+      const serve = `${command}
+      while [ ! -s "$EXCLAVE_RUN_DIR/pid" ]; do sleep 0.02; done; sleep 0.1`;
+      const { under, spec } = await prepared(t, shell(serve));
+      await under.runtime.start(spec);
+      await ended(under.runtime, spec.name);
+
+      await under.runtime.remove(spec.name);
+
+      const pid = Number(await readFile(join(under.directory, "run/pid"), "utf8"));
+      t.after(() => process.kill(pid, "SIGKILL"));
+      assert.equal(processTable.find(pid)?.isZombie, false);
+    });
+  }
+
+  const ESCAPE = `setsid sh -c 'echo $$ > "$EXCLAVE_RUN_DIR/pid"; exec sleep 60' &
       while [ ! -s "$EXCLAVE_RUN_DIR/pid" ]; do sleep 0.02; done`;
-    const { under, spec } = await prepared(t, shell(serve));
+  for (const [how, script, stops] of [
+    ["ends", ESCAPE, false],
+    ["is cancelled", `${ESCAPE}; echo ready; sleep 60`, true],
+  ] as const) {
+    test(`a process that left the session without a word ends when its job ${how}`, async (t) => {
+      const { under, spec } = await prepared(t, shell(script));
+      const pidFile = join(under.directory, "run/pid");
+      await under.runtime.start(spec);
+      await until(async () => existsSync(pidFile) && (await readFile(pidFile, "utf8")) !== "");
+      if (stops) await under.runtime.stop(spec.name, 0);
+      await ended(under.runtime, spec.name);
+
+      const pid = Number(await readFile(pidFile, "utf8"));
+
+      const left = processTable.find(pid);
+      assert.ok(left === undefined || left.isZombie, `process ${pid} still runs`);
+    });
+  }
+
+  test("a job that prints without end is ended, and says why", async (t) => {
+    const { under, spec } = await prepared(t, shell("yes"));
+
+    await under.runtime.start({ ...spec, limits: { logBytesMax: 1 } });
+    const exit = await ended(under.runtime, spec.name);
+
+    assert.ok(exit.kind === "over-limit", JSON.stringify(exit));
+    assert.match(exit.because, /it printed [0-9]+ bytes, with a log of 1 at most/);
+  });
+
+  test("a job that fills its own directory is ended, and says why", async (t) => {
+    const fill = 'head -c 3000000 /dev/zero > "$TMPDIR/file"; sleep 60';
+    const { under, spec } = await prepared(t, shell(fill));
+
+    await under.runtime.start({ ...spec, limits: { diskBytesMax: 1_000_000 } });
+    const exit = await ended(under.runtime, spec.name);
+
+    assert.ok(exit.kind === "over-limit", JSON.stringify(exit));
+    assert.match(exit.because, /its directory has [0-9]+ bytes and may have 1000000/);
+  });
+
+  const TAMPERING: Record<string, (root: string) => Promise<void>> = {
+    "a changed program": async (root) => {
+      await chmod(join(root, "program"), 0o755);
+      await writeFile(join(root, "program"), "#!/bin/sh\necho evil\n");
+    },
+    "a changed mode": (root) => chmod(join(root, "program"), 0o777),
+    "a file more": async (root) => {
+      await chmod(root, 0o755);
+      await writeFile(join(root, "extra"), "");
+      await chmod(root, 0o555);
+    },
+    "a file less": async (root) => {
+      await chmod(root, 0o755);
+      await rm(join(root, "program"));
+    },
+    "a record that is none": (root) => {
+      return rm(join(root, "..", "image.json")).then(() =>
+        writeFile(join(root, "..", "image.json"), "{}"),
+      );
+    },
+  };
+  for (const [what, tamper] of Object.entries(TAMPERING)) {
+    for (const [who, isNew] of [
+      ["the same agent", false],
+      ["a later one", true],
+    ] as const) {
+      test(`an unpacked image with ${what} is not run from by ${who}, but unpacked again, on record`, async (t) => {
+        const { under, spec } = await prepared(t, shell("echo good"));
+        const later = await specOf(under, shell("echo good"));
+        cleanUp(t, under.runtime, later.name);
+        await under.runtime.start(spec);
+        await ended(under.runtime, spec.name);
+        const [image] = await readdir(join(under.directory, "images"));
+        await tamper(join(under.directory, "images", image ?? "", "root"));
+
+        const runtime = isNew ? under.open() : under.runtime;
+        await runtime.start(later);
+        await ended(runtime, later.name);
+
+        const said = await outputText(runtime, later.name);
+        assert.match(
+          said,
+          /^exclave: the unpacked image sha256:[0-9a-f]+ was changed .*again\ngood\n$/,
+        );
+      });
+    }
+  }
+
+  test("what an image holds is not writable", async (t) => {
+    const { under, spec } = await prepared(t, shell("exit 0"));
     await under.runtime.start(spec);
     await ended(under.runtime, spec.name);
 
-    await under.runtime.remove(spec.name);
+    const [image] = await readdir(join(under.directory, "images"));
+    const root = join(under.directory, "images", image ?? "", "root");
 
-    const pid = Number(await readFile(join(under.directory, "run/pid"), "utf8"));
-    t.after(() => process.kill(pid, "SIGKILL"));
-    assert.equal(processTable.find(pid)?.isZombie, false);
+    for (const path of [root, join(root, "program")]) {
+      assert.equal((await stat(path)).mode & 0o777, 0o555);
+    }
+  });
+
+  test("says of every limit what it does about it", async (t) => {
+    const { runtime } = await createUnderTest(t);
+
+    assert.deepEqual(runtime.enforces, {
+      memoryBytes: "watched",
+      processesMax: "watched",
+      cpus: "none",
+      logBytesMax: "watched",
+      diskBytesMax: "watched",
+    });
   });
 
   test("unpacks an image once, for jobs that start together and for later ones", async (t) => {

@@ -7,7 +7,7 @@ import { dirname, extname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { asFailure, Failure, JOB_ENVIRONMENT, JobName } from "@exclave/core";
-import type { JobRun, JobRuntime, JobSpec } from "../job-runtime.ts";
+import type { JobRun, JobRuntime, JobSpec, LimitEnforcement } from "../job-runtime.ts";
 import { createDraft, namesIn, renameUnlessThere, sweepDrafts } from "./draft-directory.ts";
 import { followOutput } from "./follow-output.ts";
 import { createImageCache, type ImageSource, type UnpackedImage } from "./image-cache.ts";
@@ -24,12 +24,22 @@ import {
   writeRecord,
 } from "./job-directory.ts";
 import { launchKeeper } from "./launch-keeper.ts";
-import { askToEnd, processTable, sessionMembers, signalSession } from "./process-table.ts";
+import {
+  askToEnd,
+  processTable,
+  sessionMembers,
+  signalProcess,
+  signalSession,
+} from "./process-table.ts";
+import { straysOf } from "./strays.ts";
+import { createTreeSeals, type TreeSeals } from "./tree-seal.ts";
 
 export interface ProcessRuntimeOptions {
   /** Where images are unpacked and jobs live: images/, jobs/, state/, run/. */
   readonly directory: string;
   readonly openImage: ImageSource;
+  /** Shared with whoever unpacks, so that what both link to is hashed once. */
+  readonly seals?: TreeSeals;
   /** Where long-running services leave word of themselves; the same for every job. */
   readonly runDirectory?: string;
   /** The search path jobs get, after their image's own. */
@@ -40,6 +50,14 @@ export interface ProcessRuntimeOptions {
   readonly keeperPath?: string;
 }
 
+/** A job is watched by its keeper; nothing here can keep it from taking a processor. */
+const ENFORCES: LimitEnforcement = {
+  memoryBytes: "watched",
+  processesMax: "watched",
+  cpus: "none",
+  logBytesMax: "watched",
+  diskBytesMax: "watched",
+};
 const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const REMOVE_GRACE_MS = 5_000;
 const KILL_WITHIN_MS = 30_000;
@@ -48,7 +66,11 @@ const POLL_MS = 20;
 export function createProcessRuntime(options: ProcessRuntimeOptions): JobRuntime {
   const { directory } = options;
   const jobs = join(directory, "jobs");
-  const images = createImageCache(join(directory, "images"), options.openImage);
+  const images = createImageCache({
+    directory: join(directory, "images"),
+    source: options.openImage,
+    seals: options.seals ?? createTreeSeals(),
+  });
   const keeper = {
     nodePath: options.nodePath ?? process.execPath,
     keeperPath: options.keeperPath ?? defaultKeeperPath(),
@@ -56,7 +78,7 @@ export function createProcessRuntime(options: ProcessRuntimeOptions): JobRuntime
   const starting = new Map<JobName, Promise<void>>();
   let swept: Promise<void> | undefined;
 
-  return { type: "process", start, inspect, output, stop, remove, list };
+  return { type: "process", enforces: ENFORCES, start, inspect, output, stop, remove, list };
 
   async function start(spec: JobSpec): Promise<void> {
     const earlier = starting.get(spec.name);
@@ -92,6 +114,9 @@ export function createProcessRuntime(options: ProcessRuntimeOptions): JobRuntime
       for (const [name, content] of Object.entries(spec.files)) {
         await writePrivate(join(draft.work, plainPath(name)), content);
       }
+      if (image.note !== undefined) {
+        await writePrivate(draft.output, `exclave: ${image.note}\n`);
+      }
       writeRecord(draft.order, order);
       if (await renameUnlessThere(draft.path, job.path)) syncDirectory(jobs);
     } finally {
@@ -126,6 +151,8 @@ export function createProcessRuntime(options: ProcessRuntimeOptions): JobRuntime
       limits: spec.limits,
       deadlineMs: spec.deadlineMs,
       deadlineGraceMs: options.deadlineGraceMs ?? 10_000,
+      mark: `${JOB_ENVIRONMENT.jobDirectory}=${job.work}`,
+      runDirectory,
     };
   }
 
@@ -195,7 +222,11 @@ async function endProgram(job: JobDirectory, graceMs: number): Promise<void> {
     const waitedMs = performance.now() - since;
     const program = readProgram(job);
     const isRunning = program !== undefined && sessionMembers(processTable, program).length > 0;
-    if (!isRunning && inspectJob(job).kind !== "running") return;
+    if (!isRunning && inspectJob(job).kind !== "running") {
+      // Where its keeper was killed, nobody else ends what left the session.
+      for (const pid of straysOf(job)) signalProcess(pid, "SIGKILL");
+      return;
+    }
 
     if (program && waitedMs >= graceMs) {
       signalSession(processTable, program, "SIGKILL");

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { describe, test } from "node:test";
 import {
+  createSessionWatch,
   identify,
   isAlive,
   parseStat,
@@ -58,12 +59,15 @@ for (const [name, table] of Object.entries(tables)) {
       const identity = identify(table, leader.pid ?? 0);
       assert.ok(identity);
       const before = sessionMembers(table, identity).length;
+      const watch = createSessionWatch(table, identity, () => 0);
+      const watched = [watch().length, watch().length];
 
       const exit = once(leader, "exit");
       signalSession(table, identity, "SIGKILL");
       await exit;
 
       assert.equal(before, 2);
+      assert.deepEqual(watched, [2, 2]);
       assert.ok(!isAlive(table, identity));
     });
   });

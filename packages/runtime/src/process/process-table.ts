@@ -25,6 +25,12 @@ export interface ProcessTable {
   bootId(): string;
   find(pid: number): ProcessEntry | undefined;
   all(): ProcessEntry[];
+  /** The processes there are, by number alone; cheap. */
+  pids(): number[];
+  /** The environment a process was started with; undefined where it is gone or not to be read. */
+  environment(pid: number): string | undefined;
+  /** How often the kernel has killed for want of memory since the machine started. */
+  memoryKills(): number;
   /** Memory in use, pages shared between several of them counted in each. Cheap, never too low. */
   residentBytes(pids: readonly number[]): number;
   /** The same with shared pages split among their users, where the system knows. */
@@ -55,14 +61,57 @@ export function sessionMembers(table: ProcessTable, leader: ProcessIdentity): Pr
 }
 
 /**
+ * The same, asked again and again: what is known to be in another session is not looked at each time,
+ * because it cannot come into this one. Numbers are used again, so that knowledge is dropped now and then.
+ */
+export function createSessionWatch(
+  table: ProcessTable,
+  leader: ProcessIdentity,
+  now: () => number,
+): () => ProcessEntry[] {
+  const foreign = new Set<number>();
+  let forgetAt = now() + FOREIGN_FOR_MS;
+  return () => {
+    if (now() >= forgetAt) {
+      foreign.clear();
+      forgetAt = now() + FOREIGN_FOR_MS;
+    }
+    return table.pids().flatMap((pid) => {
+      if (foreign.has(pid)) return [];
+      const entry = table.find(pid);
+      if (entry && entry.session !== leader.pid) foreign.add(pid);
+      return entry?.session === leader.pid && !entry.isZombie ? [entry] : [];
+    });
+  };
+}
+
+const FOREIGN_FOR_MS = 5_000;
+
+/**
+ * What carries this variable (`NAME=value`), in the session or out of it: every child inherits it
+ * unless it is started with an environment of its own.
+ */
+export function markedProcesses(table: ProcessTable, variable: string): number[] {
+  const mark = `\0${variable}\0`;
+  return table
+    .pids()
+    .filter((pid) => pid !== process.pid && `\0${table.environment(pid) ?? ""}\0`.includes(mark));
+}
+
+/**
  * Asks a job to end, as a container engine does: its first process hears of it and tells the others.
  * Terraform's providers die of a SIGTERM that Terraform itself would have waited out.
  */
 export function askToEnd(table: ProcessTable, leader: ProcessIdentity): void {
   const isThere = sessionMembers(table, leader).some(({ pid }) => pid === leader.pid);
   if (!isThere) return signalSession(table, leader, "SIGTERM");
+  signalProcess(leader.pid, "SIGTERM");
+}
+
+/** To a group if the number is negative. What is gone needs none. */
+export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
-    process.kill(leader.pid, "SIGTERM");
+    process.kill(pid, signal);
   } catch (reason) {
     if ((reason as NodeJS.ErrnoException).code !== "ESRCH") throw reason;
   }
@@ -75,13 +124,7 @@ export function signalSession(
   signal: NodeJS.Signals,
 ): void {
   const groups = new Set(sessionMembers(table, leader).map(({ group }) => group));
-  for (const group of groups) {
-    try {
-      process.kill(-group, signal);
-    } catch (reason) {
-      if ((reason as NodeJS.ErrnoException).code !== "ESRCH") throw reason;
-    }
-  }
+  for (const group of groups) signalProcess(-group, signal);
 }
 
 /** Linux, where all of it is a file. */
@@ -92,6 +135,12 @@ export const procTable: ProcessTable = {
     readdirSync("/proc")
       .filter((name) => /^[0-9]+$/.test(name))
       .flatMap((pid) => parseStat(readText(`/proc/${pid}/stat`)) ?? []),
+  pids: () =>
+    readdirSync("/proc")
+      .filter((name) => /^[0-9]+$/.test(name))
+      .map(Number),
+  environment: (pid) => readText(`/proc/${pid}/environ`),
+  memoryKills: () => Number(/^oom_kill ([0-9]+)$/m.exec(readText("/proc/vmstat") ?? "")?.[1] ?? 0),
   residentBytes: (pids) => sum(pids, (pid) => kilobytes("VmRSS", readText(`/proc/${pid}/status`))),
   proportionalBytes: (pids) =>
     sum(
@@ -107,6 +156,9 @@ export const psTable: ProcessTable = {
   bootId: () => "",
   find: (pid) => ps(["-p", String(pid)])[0],
   all: () => ps(["-A"]),
+  pids: () => ps(["-A"]).map(({ pid }) => pid),
+  environment: () => undefined,
+  memoryKills: () => 0,
   residentBytes: (pids) => sum(pids, (pid) => ps(["-p", String(pid)])[0]?.residentBytes),
   proportionalBytes: (pids) => psTable.residentBytes(pids),
 };

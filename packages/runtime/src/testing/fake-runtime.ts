@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { Failure, type JobName } from "@exclave/core";
-import type { JobExit, JobRun, JobRuntime, JobSpec } from "../job-runtime.ts";
+import type { JobExit, JobRun, JobRuntime, JobSpec, LimitEnforcement } from "../job-runtime.ts";
 
 /** What a job does; the number it returns is its exit code. */
 export type FakeProgram = (job: FakeJob) => Promise<number>;
@@ -37,11 +37,19 @@ export interface FakeRun {
 }
 
 const POLL_MS = 5;
+/** Its jobs are functions of this process: there is nothing to measure. */
+const ENFORCES: LimitEnforcement = {
+  memoryBytes: "none",
+  processesMax: "none",
+  cpus: "none",
+  logBytesMax: "none",
+  diskBytesMax: "none",
+};
 
 export function createFakeRuntime(options: FakeRuntimeOptions): JobRuntime {
   const { programOf, place = new Map(), deadlineGraceMs = 100 } = options;
 
-  return { type: "fake", start, inspect, output, stop, remove, list };
+  return { type: "fake", enforces: ENFORCES, start, inspect, output, stop, remove, list };
 
   async function start(spec: JobSpec): Promise<void> {
     if (place.has(spec.name)) return;

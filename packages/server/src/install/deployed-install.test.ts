@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { deployInstall, listJobs } from "@exclave/api";
+import { deployInstall, listJobs, setupInstall } from "@exclave/api";
 import {
   CRM,
   create,
@@ -11,7 +11,7 @@ import {
   WITHOUT_WEB,
   world,
 } from "../testing/deployed-world.ts";
-import { connectAgent } from "../testing/scripted-agent.ts";
+import { connectAgent, newMemory } from "../testing/scripted-agent.ts";
 import { release } from "../testing/scripted-vendor.ts";
 import { assertOnRecord, until } from "../testing/test-server.ts";
 
@@ -43,6 +43,73 @@ describe("a deployed install", () => {
     );
 
     assert.deepEqual(at.install.done, ["sync", "apply api", "apply web"]);
+  });
+
+  test("is set up again when somebody asks: its agent joins anew, and what is there stays", async (t) => {
+    const at = await deployedWorld(t);
+    const before = at.install.identity();
+    at.install.done.length = 0;
+
+    await at.server.client.call(setupInstall, { params: { install: "acme" }, body: {} });
+    await until(
+      async () => at.install.identity()?.keyGeneration,
+      (generation) => generation === 2,
+      "the agent has joined anew",
+    );
+    const view = await settled(at);
+
+    assert.equal(at.install.identity()?.agent, before?.agent);
+    assert.deepEqual(
+      at.install.done.filter((name) => !name.startsWith("sync")),
+      ["sandbox apply"],
+    );
+    assert.ok(view.components.every(({ state }) => state === "deployed"));
+    await assertOnRecord(at.server, "install.setup_asked", "agent.joined");
+  });
+
+  test("is set up again by itself when its agent is gone and the sandbox says why", async (t) => {
+    let ahead = 0;
+    // No ping is due while the clock leaps: a leap is not silence.
+    const at = await deployedWorld(t, { now: () => Date.now() + ahead, pingMs: 2_000_000_000 });
+    at.install.endings.set("sandbox status", {
+      result: { type: "result", ok: true, health: "degraded", because: "no supervisor" },
+    });
+    await at.install.agent()?.disconnect();
+    await until(
+      () => show(at),
+      ({ agent }) => agent.status === "offline",
+      "offline",
+    );
+    at.install.done.length = 0;
+
+    ahead = 10 * 60_000;
+    const { context } = at.server.server;
+    context.wake.allInstalls();
+    await until(
+      async () => at.install.identity()?.keyGeneration,
+      (generation) => generation === 2,
+      "the agent has joined anew",
+    );
+
+    assert.deepEqual(at.install.done.slice(0, 2), ["sandbox status", "sandbox apply"]);
+    const jobs = await at.server.client.call(listJobs, {});
+    const setup = jobs.items.find(({ because }) => because.includes("no supervisor"));
+    assert.match(setup?.because ?? "", /its agent is gone, and the sandbox says: no supervisor/);
+  });
+
+  test("shows for a while that its agent lost the journal", async (t) => {
+    const at = await deployedWorld(t);
+    assert.deepEqual((await show(at)).alarms, []);
+    const identity = at.install.identity();
+    assert.ok(identity);
+    await at.install.agent()?.disconnect();
+
+    const fresh = await connectAgent(identity, {}, newMemory());
+    await fresh.say({ type: "inventory", at: 1, jobs: [] });
+
+    const [alarm, ...others] = (await show(at)).alarms;
+    assert.match(alarm?.because ?? "", /the agent started over: the agent's journal is a new one/);
+    assert.deepEqual(others, []);
   });
 
   test("keeps a removed component until its removal is asked for by name", async (t) => {
@@ -116,7 +183,7 @@ describe("a deployed install", () => {
           { type: "job_rejected", job, attempt, at: 1, code: "policy", because: "not on Sundays" },
         ],
       },
-      at.install.memory,
+      at.install.memory(),
     );
 
     await release(at.server, CRM, { ...SOURCES, web: "web 2" }, { channel: "stable" });

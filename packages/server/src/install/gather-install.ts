@@ -7,26 +7,32 @@ import {
   ComponentName,
   ComponentType,
   type DeployedComponent,
+  type HealthNow,
+  healthNow,
   InstallName,
+  type Instant,
   type Seen,
   type SeenAgent,
   type SeenComponent,
+  seenComponent,
   type Wanted,
   type WantedComponent,
 } from "@exclave/core";
-import type { ServerContext } from "../context.ts";
+import type { AgentWatch, ServerContext } from "../context.ts";
 import { releaseIndex } from "../release/release-loop.ts";
 import type {
   AgentRow,
   ComponentRow,
   Deployed,
-  ImageRow,
   InstallRow,
   JobRow,
   ReleaseRow,
 } from "../store/rows.ts";
 import type { Readers } from "../store/store.ts";
 import { inputValues } from "./inputs.ts";
+
+/** Unless a component says otherwise. */
+export const STATUS_EVERY_MS = 30_000;
 
 export interface InstallFacts {
   readonly install: InstallRow;
@@ -36,13 +42,17 @@ export interface InstallFacts {
   readonly components: readonly ComponentRow[];
   /** Signed indexes, by release, of everything the install has or wants. */
   readonly indexes: ReadonlyMap<string, ArtifactRef>;
+  /** The same releases themselves. */
+  readonly releases: ReadonlyMap<string, ReleaseRow>;
   /** Jobs of the install that are not over: its own agent's, and the setup agent's about it. */
   readonly open: readonly JobRow[];
   readonly agent?: AgentRow;
   readonly isAgentOnline: boolean;
+  /** What the agent's connection says of its looks; absent while it is away. */
+  readonly watch?: AgentWatch;
   readonly isSetupOnline: boolean;
-  readonly sandboxImage?: ImageRow;
-  readonly runnerImage?: ImageRow;
+  /** The release its sandbox is set up from, or taken down by. */
+  readonly sandboxRelease?: ReleaseRow;
 }
 
 export async function gatherInstall(
@@ -51,36 +61,43 @@ export async function gatherInstall(
 ): Promise<InstallFacts> {
   const tx = store.read;
   const release = await wantedRelease(tx, install);
-  const agent = await tx.agents.byAudience(install.name);
-  const sandboxImage = await tx.images.get(`sandbox/${install.sandbox}`);
-  const [runnerImage] = await tx.images.ofKind("runner");
-  const components = await tx.components.ofInstall(install.name);
-  const setup = (await tx.jobs.open("setup")).filter((job) => job.install === install.name);
+  const agent = await tx.agents.byAudience(install.id);
+  const components = await tx.components.ofInstall(install.id);
+  const watch = presence.watchOf(install.id);
+  const setUpFrom = install.setUpRelease;
+  const sandboxRelease =
+    install.mode === "present" || setUpFrom === null ? release : await tx.releases.get(setUpFrom);
+  const known = await releasesOf(tx, components, release);
   return {
     install,
     ...(release ? { release, app: readApp(release) } : {}),
     components,
-    indexes: await signedIndexes(tx, components, release),
-    open: [...(await tx.jobs.open(install.name)), ...setup],
+    indexes: signedIndexes(known),
+    releases: new Map(known.map((row) => [row.id, row])),
+    open: await tx.jobs.openOfInstall(install.id),
     ...(agent ? { agent } : {}),
-    isAgentOnline: presence.isOnline(install.name),
+    isAgentOnline: presence.isOnline(install.id),
+    ...(watch ? { watch } : {}),
     isSetupOnline: presence.isOnline("setup"),
-    ...(sandboxImage ? { sandboxImage } : {}),
-    ...(runnerImage ? { runnerImage } : {}),
+    ...(sandboxRelease ? { sandboxRelease } : {}),
   };
 }
 
-async function signedIndexes(
+async function releasesOf(
   tx: Readers,
   components: readonly ComponentRow[],
   wanted: ReleaseRow | undefined,
-): Promise<Map<string, ArtifactRef>> {
+): Promise<ReleaseRow[]> {
   const there = components.flatMap(({ deployed, attempted }) => [deployed, attempted]);
   const ids = new Set(there.flatMap((trace) => trace?.release ?? []));
   const rows = await Promise.all([...ids].map((id) => tx.releases.get(id)));
+  return [wanted, ...rows].filter((row) => row !== undefined);
+}
+
+function signedIndexes(releases: readonly ReleaseRow[]): Map<string, ArtifactRef> {
   return new Map(
-    [wanted, ...rows].flatMap((row) => {
-      const index = row && releaseIndex(row);
+    releases.flatMap((row) => {
+      const index = releaseIndex(row);
       return index ? [[row.id, index] as const] : [];
     }),
   );
@@ -116,7 +133,7 @@ function wantedComponents(
 ): WantedComponent[] {
   const values = inputValues(app, install.inputs);
   return app.components.flatMap((component): WantedComponent[] => {
-    const { name, type, config, uses, needs } = component;
+    const { name, type, config, uses, needs, repair } = component;
     const built = release.components.find((candidate) => candidate.name === name);
     const plugin = release.plugins.find((candidate) => candidate.type === type);
     if (!plugin?.plugin) return [];
@@ -131,12 +148,14 @@ function wantedComponents(
         references: uses.components,
         dependsOn: needs,
         plannable: plugin.descriptor.operations.plan !== undefined,
+        appliesOnce: plugin.descriptor.operations.apply?.effect === "at-most-once",
+        ...(repair === undefined ? {} : { repair }),
       },
     ];
   });
 }
 
-export function seenOf(facts: InstallFacts): Seen {
+export function seenOf(facts: InstallFacts, now: Instant): Seen {
   const { install, components, open } = facts;
   const sync = open.find(({ about }) => about.kind === "sync");
   const names = new Set([
@@ -150,15 +169,15 @@ export function seenOf(facts: InstallFacts): Seen {
     synced: new Set(install.synced.map(artifactKey)),
     ...(install.runner ? { runner: install.runner } : {}),
     ...(sync ? { activeSync: { job: sync.id, state: sync.state.status } } : {}),
-    ...(install.syncFailure ? { syncFailure: withoutAbsent(install.syncFailure) } : {}),
+    ...(install.syncFailure ? { syncFailure: install.syncFailure } : {}),
     components: new Map(
-      [...names].map((name) => [ComponentName.parse(name), seenComponent(name, facts)]),
+      [...names].map((name) => [ComponentName.parse(name), seenNamed(name, facts, now)]),
     ),
   };
 }
 
-function seenAgent({ agent, isAgentOnline }: InstallFacts): SeenAgent {
-  if (isAgentOnline) return { status: "online" };
+function seenAgent({ agent, isAgentOnline, watch }: InstallFacts): SeenAgent {
+  if (isAgentOnline) return { status: "online", ...(watch ? { since: watch.since } : {}) };
   if (!agent?.everConnected) return { status: "never" };
   return { status: "offline", since: agent.seenAt };
 }
@@ -169,36 +188,31 @@ export function isComponentWork(
   return kind === "plan" || kind === "apply" || kind === "destroy";
 }
 
-function seenComponent(name: string, facts: InstallFacts): SeenComponent {
+export function healthOf(row: ComponentRow, facts: InstallFacts, now: Instant): HealthNow {
+  const { deployed } = row;
+  const everyMs = deployed?.effects.status && (deployed.statusEveryMs ?? STATUS_EVERY_MS);
+  const lookedAt = facts.watch?.looks.get(row.name);
+  return healthNow(row, { agent: seenAgent(facts), everyMs, lookedAt }, now);
+}
+
+function seenNamed(name: string, facts: InstallFacts, now: Instant): SeenComponent {
   const { components, open, indexes } = facts;
   const row = components.find((component) => component.name === name);
   const active = open.find((job) => job.component === name && isComponentWork(job.about.kind));
   const kind = active?.about.kind;
   return {
-    ...(row?.deployed
-      ? { deployed: deployedComponent(row.deployed, indexes, row.outputsDigest) }
+    ...(row
+      ? seenComponent(row, (trace) => deployedComponent(trace, indexes), healthOf(row, facts, now))
       : {}),
-    ...(row?.attempted ? { attempted: deployedComponent(row.attempted, indexes, null) } : {}),
-    ...(row?.plan ? { plan: row.plan } : {}),
     ...(active && kind && isComponentWork(kind)
       ? { activeJob: { job: active.id, operation: kind, state: active.state.status } }
       : {}),
-    ...(row?.lastFailure ? { lastFailure: lastFailure(row.lastFailure) } : {}),
   };
-}
-
-function lastFailure({ key, ...failure }: NonNullable<ComponentRow["lastFailure"]>) {
-  return { ...failure, ...(key === undefined ? {} : { deployKey: key }) };
-}
-
-function withoutAbsent({ key, ...failure }: NonNullable<InstallRow["syncFailure"]>) {
-  return { ...failure, ...(key === undefined ? {} : { key }) };
 }
 
 function deployedComponent(
   deployed: Deployed,
   indexes: InstallFacts["indexes"],
-  outputsDigest: string | null,
 ): DeployedComponent {
   const { deployKey, type, artifact, plugin, config, dependsOn } = deployed;
   const index = indexes.get(deployed.release);
@@ -210,6 +224,5 @@ function deployedComponent(
     config,
     dependsOn: dependsOn.map((name) => ComponentName.parse(name)),
     ...(index ? { index } : {}),
-    ...(outputsDigest === null ? {} : { outputsDigest }),
   };
 }

@@ -1,14 +1,22 @@
 // The values of an install's inputs and secrets, against what the app declares.
 
-import { type AppConfig, Failure, suggest } from "@exclave/core";
+import {
+  type AppConfig,
+  canonicalBytes,
+  Failure,
+  INPUTS_BYTES_MAX,
+  inputValue,
+  suggest,
+} from "@exclave/core";
 
 export type Inputs = Readonly<Record<string, unknown>>;
 
 /** Every declared input that has a value: the install's own, or the app's default. */
 export function inputValues(app: AppConfig, given: Inputs): Record<string, unknown> {
   return Object.fromEntries(
-    app.inputs.flatMap(({ name, default: usual }) => {
-      const value = given[name] ?? usual;
+    app.inputs.flatMap((input) => {
+      const { name, default: usual } = input;
+      const value = inputValue(input, given[name]) ?? usual;
       return value === undefined ? [] : [[name, value]];
     }),
   );
@@ -16,12 +24,18 @@ export function inputValues(app: AppConfig, given: Inputs): Record<string, unkno
 
 /** Refuses unknown names, wrong types and missing values, all at once. */
 export function checkInputs(app: AppConfig, given: Inputs): void {
+  const bytes = canonicalBytes(given).length;
+  if (bytes > INPUTS_BYTES_MAX) {
+    const limit = `they are sent with every job, and have at most ${INPUTS_BYTES_MAX}`;
+    throw new Failure("too_large", `the inputs are ${bytes} bytes: ${limit}`);
+  }
   const declared = app.inputs.map(({ name }) => name);
   const unknown = Object.keys(given)
     .filter((name) => !declared.includes(name))
     .map((name) => `${app.app} has no input ${name}${meant(name, declared)}`);
-  const wrong = app.inputs.flatMap(({ name, type, required, default: usual, description }) => {
-    const value = given[name];
+  const wrong = app.inputs.flatMap((input) => {
+    const { name, type, required, default: usual, description } = input;
+    const value = inputValue(input, given[name]);
     if (value === undefined) {
       if (!required || usual !== undefined) return [];
       return [`the input ${name} is required${description ? ` (${description})` : ""}`];

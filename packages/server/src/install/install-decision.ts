@@ -1,33 +1,56 @@
 // What is to happen next in one install, and why the rest is not: the sandbox's turn, then the
 // planner's. The loop acts on it and the view shows it, so both always say the same.
 
-import { type Hold, type Instant, planInstall, type Step } from "@exclave/core";
+import { directionTo, type Hold, type Instant, planInstall, type Step } from "@exclave/core";
 import { type InstallFacts, seenOf, wantedOf } from "./gather-install.ts";
 import { missingSecrets } from "./inputs.ts";
-import { planSandbox, type SandboxPlan } from "./plan-sandbox.ts";
+import { noRelease, planSandbox, type SandboxPlan } from "./plan-sandbox.ts";
 
 export interface InstallDecision {
   readonly sandbox: SandboxPlan;
   readonly steps: readonly Step[];
   readonly holds: readonly Hold[];
+  /** When waiting alone changes something that no hold speaks of. */
+  readonly wakeAt?: Instant;
 }
 
 export function decideInstall(facts: InstallFacts, now: Instant): InstallDecision {
   const sandbox = planSandbox(facts, now);
   if (sandbox.kind === "wait") {
-    return { sandbox, steps: [], holds: [sandbox.hold, ...channelHold(facts)] };
+    const others = channelHold(facts).filter(({ because }) => because !== sandbox.hold.because);
+    return { sandbox, steps: [], holds: [sandbox.hold, ...others] };
   }
   if (sandbox.kind !== "ready") return { sandbox, steps: [], holds: [] };
 
   const wanted = wantedOf(facts);
   if (!wanted) return { sandbox, steps: [], holds: channelHold(facts) };
+  const forgotten = forgottenHold(facts);
+  if (forgotten) return { sandbox, steps: [], holds: [forgotten] };
+  const backwards = rollbackHolds(facts);
+  if (backwards.length > 0) return { sandbox, steps: [], holds: backwards };
   const secrets = secretHolds(facts);
   if (secrets.length > 0) return { sandbox, steps: [], holds: secrets };
-  const { steps, holds } = planInstall({ wanted, seen: seenOf(facts), now });
+  const { steps, holds, wakeAt } = planInstall({ wanted, seen: seenOf(facts, now), now });
   return {
     sandbox,
     steps,
+    ...(wakeAt === undefined ? {} : { wakeAt }),
     holds: [...holds, ...(facts.install.mode === "present" ? channelHold(facts) : [])],
+  };
+}
+
+/**
+ * The agent runs what this server has forgotten. Anything older would set the install back, so it
+ * waits for a release made after that, or for somebody's word on which one it shall be.
+ */
+function forgottenHold({ install, release }: InstallFacts): Hold | undefined {
+  const { unknownRelease, mode, name, channel } = install;
+  if (!unknownRelease || mode === "destroyed") return undefined;
+  if (release && release.createdAt > unknownRelease.at) return undefined;
+  const { component, release: id } = unknownRelease;
+  return {
+    because: `its agent runs ${component} from release ${id}, of which this server has no record: it was restored from an older backup`,
+    endsWhen: `\`exclave release DIRECTORY --channel ${channel}\` has made it again, or \`exclave install deploy ${name} --release VERSION\` says which one instead`,
   };
 }
 
@@ -40,11 +63,15 @@ function secretHolds({ install, app }: InstallFacts): Hold[] {
 
 function channelHold({ install, release }: InstallFacts): Hold[] {
   if (release || install.mode === "destroyed") return [];
-  const { app, channel } = install;
-  return [
-    {
-      because: `channel ${channel} of ${app} has no release yet`,
-      endsWhen: `\`exclave release --channel ${channel}\` has made one`,
-    },
-  ];
+  return [noRelease(install)];
+}
+
+/** The install's agent would refuse it: nothing is directed that it cannot accept. */
+function rollbackHolds({ install, release }: InstallFacts): Hold[] {
+  if (!release || install.mode === "destroyed") return [];
+  const { number, version: versionName } = release;
+  const direction = directionTo({ number, versionName }, install.releaseFloor ?? undefined);
+  if (direction.kind !== "refused") return [];
+  const endsWhen = `a newer release is wanted: \`exclave install deploy ${install.name} --release …\``;
+  return [{ because: direction.because, endsWhen }];
 }

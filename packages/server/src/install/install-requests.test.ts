@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   cancelJob,
-  decodeJoinString,
   destroyInstall,
+  FRAME_BYTES_MAX,
   forgetInstall,
   getJob,
   listInstalls,
@@ -48,7 +49,35 @@ describe("log requests and debug commands", () => {
     const manifest = at.install.manifests.at(-1);
     assert.equal(manifest?.steps[0]?.effect, "at-most-once");
     assert.deepEqual(manifest?.steps[0]?.parameters, { command: ["env"], timeoutSeconds: 60 });
-    assert.equal(manifest?.steps[0]?.artifact?.repository, "apps/crm/api");
+    assert.equal(manifest?.steps[0]?.artifact?.repository, `apps/${manifest?.app}/api`);
+  });
+
+  test("of more bytes than a manifest may have are refused, and the agent stays where it is", async (t) => {
+    const at = await deployedWorld(t);
+    const exec = (bytes: number) =>
+      at.server.client.call(runInInstall, {
+        params: { install: "acme", component: "api" },
+        body: { operation: "exec", command: ["echo", "x".repeat(bytes)] },
+      });
+    const offered = at.install.manifests.length;
+    const connections = at.install.agent()?.memory.journalId;
+
+    await assert.rejects(exec(300 * 1024), (problem: { code: string; message: string }) => {
+      assert.equal(problem.code, "too_large");
+      assert.match(problem.message, /its arguments are 3\d{5} of them; the limit is 196608/);
+      return true;
+    });
+    const job = await exec(180 * 1024);
+    await until(
+      () => at.server.client.call(getJob, { params: { job: job.id } }),
+      ({ state }) => state === "succeeded",
+      "the largest that may be was delivered",
+    );
+
+    assert.equal(at.install.manifests.length, offered + 1);
+    assert.equal(at.install.agent()?.memory.journalId, connections);
+    const largest = at.install.agent()?.frames.map((frame) => JSON.stringify(frame).length) ?? [];
+    assert.ok(Math.max(...largest) <= FRAME_BYTES_MAX);
   });
 
   test("are refused where they cannot work, with the reason", async (t) => {
@@ -71,6 +100,46 @@ describe("log requests and debug commands", () => {
       "offline",
     );
     await assert.rejects(ask("api", "logs"), /the agent of acme is not connected/);
+  });
+});
+
+describe("a reader that goes away", () => {
+  test("takes its log request along, unless somebody else reads it", async (t) => {
+    const at = await deployedWorld(t, { followerGraceMs: 1_500 });
+    const agent = at.install.agent();
+    assert.ok(agent);
+    at.install.leaveRunning.add("logs api");
+    const job = await at.server.client.call(runInInstall, {
+      params: { install: "acme", component: "api" },
+      body: { operation: "logs", follow: true },
+    });
+    const isAsked = () =>
+      agent.frames.some((frame) => frame.type === "command" && frame.body.type === "job_cancel");
+    // Its headers are sent when it counts as a reader.
+    const read = async (signal: AbortSignal) => {
+      const headers = { authorization: `Bearer ${at.server.token}` };
+      const url = `${at.server.url}/v1/jobs/${job.id}/log?follow=true`;
+      const response = await fetch(url, { headers, signal });
+      assert.equal(response.status, 200);
+      return response.text();
+    };
+    const first = new AbortController();
+    const second = new AbortController();
+    const readers = [first, second].map(({ signal }) => read(signal));
+    await until(
+      async () => at.install.done.at(-1),
+      (last) => last === "logs api",
+      "it runs",
+    );
+
+    first.abort();
+    await assert.rejects(readers[0] ?? Promise.resolve());
+    await sleep(2_500);
+    assert.equal(isAsked(), false);
+    second.abort();
+    await assert.rejects(readers[1] ?? Promise.resolve());
+
+    await until(async () => isAsked(), Boolean, "the job is asked to stop");
   });
 });
 
@@ -116,7 +185,10 @@ describe("cancelling", () => {
       ({ agent }) => agent.status === "offline",
       "offline",
     );
+    const { id } = await show(at);
     const job = jobRow({
+      audience: id as never,
+      install: id as never,
       operation: "sync",
       state: { status: "queued", since: now() },
       about: { kind: "sync", key: digestNamed("key"), materials: [] },
@@ -124,9 +196,10 @@ describe("cancelling", () => {
     await store.transaction((tx) => tx.jobs.put(job));
 
     await at.server.client.call(cancelJob, { params: { job: job.id }, body: {} });
-    wake.install("acme");
+    const install = await store.read.installs.byName("acme");
+    assert.ok(install);
+    wake.install(install.id);
 
-    const install = await store.read.installs.get("acme");
     assert.equal(install?.syncFailure?.code, "cancelled");
     assert.equal((await store.read.jobs.get(job.id))?.state.status, "cancelled");
   });
@@ -150,7 +223,7 @@ describe("the end of an install", () => {
     ]);
     assert.deepEqual(view.components, []);
     await until(
-      () => at.server.server.context.store.read.agents.byAudience("acme"),
+      () => at.server.server.context.store.read.agents.byAudience(view.id as never),
       (agent) => agent?.revokedAt !== null,
       "revoked",
     );
@@ -164,6 +237,26 @@ describe("the end of an install", () => {
     const { note } = await at.server.client.call(forgetInstall, { params });
     assert.match(note, /record stays/);
     assert.deepEqual((await at.server.client.call(listInstalls)).items, []);
+  });
+
+  test("ends what somebody asked for in it and its agent never told the end of", async (t) => {
+    const at = await deployedWorld(t);
+    at.install.leaveRunning.add("logs api");
+    const job = await at.server.client.call(runInInstall, {
+      params: { install: "acme", component: "api" },
+      body: { operation: "logs" },
+    });
+
+    const params = { install: "acme" as never };
+    await at.server.client.call(destroyInstall, { params, body: {} });
+
+    const { jobs } = at.server.server.context.store.read;
+    const ended = await until(
+      () => jobs.get(job.id),
+      (row) => row?.endedAt != null,
+      "it has ended",
+    );
+    assert.equal(ended?.state.status, "unknown");
   });
 
   test("its name stays taken while it is there, and nothing is said about forgetting it", async (t) => {
@@ -255,22 +348,6 @@ describe("the end of an install", () => {
     assert.deepEqual(at.install.done, []);
     await assertOnRecord(at.server, "install.forgotten");
   });
-});
-
-test("the join secret of a setup is nowhere to be read afterwards", async (t) => {
-  const at = await deployedWorld(t);
-  const joinString = String(at.install.setup.offered[0]?.steps[0]?.parameters["joinString"]);
-  const secret = decodeJoinString(joinString)?.secret;
-  assert.ok(secret);
-
-  const { store } = at.server.server.context;
-  assert.deepEqual(await store.read.outbox.sent("setup"), []);
-  const kept = JSON.stringify([
-    await store.read.audit.after(0, 1_000),
-    await store.read.jobs.all(),
-    await store.read.joins.all(),
-  ]);
-  assert.ok(!kept.includes(secret) && !kept.includes(joinString));
 });
 
 /** A new install whose first sync goes on until a test ends it. */

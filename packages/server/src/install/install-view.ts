@@ -1,11 +1,18 @@
 // An install as people see it, from the same facts and the same decision the loop acts on.
 
-import type { ComponentView, HoldView, InstallView } from "@exclave/api";
+import {
+  type AlarmView,
+  type ComponentView,
+  type HoldView,
+  type InstallView,
+  timeOf,
+} from "@exclave/api";
 import {
   artifactKey,
   type ComponentName,
   deployKey,
   type Health,
+  type HealthNow,
   type Hold,
   type Instant,
   type Seen,
@@ -13,38 +20,59 @@ import {
   type WantedComponent,
 } from "@exclave/core";
 import type { ComponentRow } from "../store/rows.ts";
-import { type InstallFacts, isComponentWork, seenOf, wantedOf } from "./gather-install.ts";
+import {
+  healthOf,
+  type InstallFacts,
+  isComponentWork,
+  seenOf,
+  wantedOf,
+} from "./gather-install.ts";
 import { decideInstall } from "./install-decision.ts";
 
 export function viewInstall(facts: InstallFacts, now: Instant): InstallView {
   const { install, release, agent, isAgentOnline } = facts;
   const { holds, steps } = decideInstall(facts, now);
   const wanted = wantedOf(facts);
-  const seen = seenOf(facts);
+  const seen = seenOf(facts, now);
   const components = componentViews(
     facts,
     seen,
     wanted?.mode === "present" ? wanted.components : [],
+    now,
   );
   return {
+    id: install.id,
     name: install.name,
-    app: install.app,
+    app: install.appName,
+    appId: install.app,
     channel: install.channel,
     release: release?.id ?? null,
     version: release?.version ?? null,
     health: installHealth(components),
     phase: phaseOf(facts, { isBusy: steps.length > 0, isHeld: holds.length > 0 }),
     sandbox: install.sandbox,
+    sandboxConfig: install.sandboxConfig,
     agent: {
       id: agent?.id ?? null,
       status: isAgentOnline ? "online" : agent?.everConnected ? "offline" : "never",
-      since: agent?.everConnected ? agent.seenAt : null,
+      since: timeOf(agent?.everConnected ? agent.seenAt : null),
     },
     inputs: install.inputs,
     components,
     holds: holds.map(viewHold),
-    createdAt: install.createdAt,
+    alarms: alarmsOf(facts, now),
+    createdAt: timeOf(install.createdAt),
   };
+}
+
+/** How long a lost journal is shown for. */
+const ALARM_SHOWN_MS = 7 * 24 * 60 * 60_000;
+
+function alarmsOf({ agent }: InstallFacts, now: Instant): AlarmView[] {
+  if (!agent?.reset || now - agent.reset.at > ALARM_SHOWN_MS) return [];
+  const { at, because } = agent.reset;
+  const kept = "what it keeps in its vault it still has; jobs it no longer knows end as lost";
+  return [{ at: timeOf(at), because: `the agent started over: ${because}; ${kept}` }];
 }
 
 function viewHold({ component, because, endsWhen }: Hold): HoldView {
@@ -64,10 +92,12 @@ function phaseOf(
 }
 
 function componentViews(
-  { components, install }: InstallFacts,
+  facts: InstallFacts,
   seen: Seen,
   wanted: readonly WantedComponent[],
+  now: Instant,
 ): ComponentView[] {
+  const { components } = facts;
   const wantedNames = wanted.map(({ name }) => name);
   const rest = [...seen.components.keys()].filter((name) => !wantedNames.includes(name));
   return [...wantedNames, ...rest].flatMap((name): ComponentView[] => {
@@ -76,7 +106,8 @@ function componentViews(
     const there = seen.components.get(name) ?? {};
     const isThere = there.deployed !== undefined || there.attempted !== undefined;
     if (!want && !isThere && !there.activeJob) return [];
-    return [viewComponent({ name, row, want, there, seen, mode: install.mode })];
+    const health = row && healthOf(row, facts, now);
+    return [viewComponent({ name, row, want, there, seen, health })];
   });
 }
 
@@ -86,18 +117,21 @@ interface ComponentFacts {
   readonly want: WantedComponent | undefined;
   readonly there: SeenComponent;
   readonly seen: Seen;
-  readonly mode: "present" | "destroyed";
+  readonly health: HealthNow | undefined;
 }
 
 function viewComponent(facts: ComponentFacts): ComponentView {
   const { name, row, want, there } = facts;
-  const isDeployed = there.deployed !== undefined;
+  const health = there.deployed === undefined ? undefined : facts.health;
   return {
     name,
     type: want?.type ?? row?.type ?? "",
     state: componentState(facts),
-    health: isDeployed ? (row?.health ?? "unknown") : "missing",
-    healthBecause: isDeployed ? (row?.healthBecause ?? "") : "not deployed",
+    health: health?.health ?? "missing",
+    healthBecause: health?.because ?? "not deployed",
+    healthSince: timeOf(health?.since ?? null),
+    healthAt: timeOf(health?.at ?? null),
+    healthSource: health?.source ?? null,
     drift: row?.drift ?? null,
     artifact: there.deployed?.artifact?.digest ?? null,
     wantedArtifact: want?.artifact?.digest ?? null,
@@ -116,7 +150,7 @@ function componentState({ want, there, seen }: ComponentFacts): ComponentView["s
   if (!want) return lastFailure ? "failed" : "removed";
   const key = deployKey(want, seen.components);
   if (!attempted && deployed?.deployKey === key) return "deployed";
-  if (lastFailure && (lastFailure.deployKey ?? key) === key) return "failed";
+  if (lastFailure && (lastFailure.key ?? key) === key) return "failed";
   const refs = [want.plugin, ...(want.artifact ? [want.artifact] : [])];
   if (seen.activeSync && !refs.every((ref) => seen.synced.has(artifactKey(ref)))) return "syncing";
   return deployed ? "outdated" : "waiting";

@@ -1,18 +1,27 @@
 // What people ask of an install: to be there, to change, to go, to be forgotten, to show something.
 
-import { join } from "node:path";
 import type {
   createInstall as createCall,
   deployInstall as deployCall,
   runInInstall as runCall,
 } from "@exclave/api";
-import { advanceJob, ComponentName, ComponentType, Failure } from "@exclave/core";
+import {
+  ComponentName,
+  ComponentType,
+  checkJson,
+  directionTo,
+  Failure,
+  InstallId,
+} from "@exclave/core";
 import type { z } from "zod";
 import { audit, type ServerContext } from "../context.ts";
-import { issueJob } from "../issue-job.ts";
+import { newInstallId } from "../identifiers.ts";
+import { abandonJob } from "../job/abandon-job.ts";
+import { issueJob } from "../job/issue-job.ts";
+import { knownApp } from "../release/apps.ts";
 import { readyRelease } from "../release/channels.ts";
 import { type ReadApp, releaseIndex } from "../release/release-loop.ts";
-import type { InstallRow, JobRow } from "../store/rows.ts";
+import type { InstallRow, JobRow, ReleaseRow } from "../store/rows.ts";
 import { componentKey, type Readers, type Tables } from "../store/store.ts";
 import { checkInputs, checkSecrets } from "./inputs.ts";
 
@@ -22,13 +31,14 @@ export async function createInstall(
   body: z.output<(typeof createCall)["body"]>,
   by: string,
 ): Promise<InstallRow> {
-  const { name, app, channel, sandbox, inputs } = body;
+  const { name, channel, sandbox, sandboxConfig, inputs } = body;
   const install = await context.store.transaction(async (tx) => {
-    if (RESERVED.has(name)) throw new Failure("invalid", `an install cannot be called ${name}`);
-    const taken = await tx.installs.get(name);
+    if (isReserved(name)) throw new Failure("invalid", `an install cannot be called ${name}`);
+    const taken = await tx.installs.byName(name);
     if (taken) throw new Failure("conflict", takenText(taken));
-    await checkKnown(tx, app, sandbox);
-    const pointed = await tx.channels.of(app, channel);
+    const app = await knownApp(tx, body.app);
+    await checkSandbox(tx, sandbox, sandboxConfig);
+    const pointed = await tx.channels.of(app.id, channel);
     const release = pointed?.release ? await tx.releases.get(pointed.release) : undefined;
     if (release) {
       const config = readApp(release);
@@ -36,20 +46,27 @@ export async function createInstall(
       checkSecrets(config);
     }
     const row: InstallRow = {
+      id: newInstallId(),
       name,
-      app,
+      app: app.id,
+      appName: app.name,
       channel,
       pinnedRelease: null,
       sandbox,
-      directory: body.directory ?? join(context.installsDirectory, name),
+      sandboxConfig,
       inputs,
       mode: "present",
       sandboxState: "absent",
       sandboxFailure: null,
+      setupWanted: null,
+      sandboxLook: null,
       allowDestroy: [],
       synced: [],
       runner: null,
       syncFailure: null,
+      unknownRelease: null,
+      setUpRelease: null,
+      releaseFloor: null,
       requestedBy: by,
       revision: 0,
       createdAt: context.now(),
@@ -58,12 +75,12 @@ export async function createInstall(
     await audit(tx, context, {
       actor: by,
       action: "install.created",
-      subject: name,
-      details: { app, channel, sandbox, inputs },
+      subject: row.id,
+      details: { name, app: app.id, appName: app.name, channel, sandbox, sandboxConfig, inputs },
     });
     return row;
   });
-  context.wake.install(name);
+  context.wake.install(install.id);
   return install;
 }
 
@@ -73,38 +90,48 @@ function takenText({ name, sandboxState }: InstallRow): string {
   return `${taken}; it is destroyed, and \`exclave install forget ${name}\` frees its name`;
 }
 
-/** Audiences that are not installs. */
-const RESERVED: ReadonlySet<string> = new Set(["build", "setup", "server"]);
+/** Audiences that are not installs, and what would be taken for the id of one. */
+function isReserved(name: string): boolean {
+  return ["build", "setup", "server"].includes(name) || InstallId.safeParse(name).success;
+}
 
-async function checkKnown(tx: Tables, app: string, sandbox: string): Promise<void> {
-  const releases = await tx.releases.ofApp(app, { limit: 1 });
-  if (releases.items.length === 0) {
-    const known = new Set((await tx.releases.all()).map((release) => release.app));
-    const have = known.size > 0 ? `; there are ${[...known].join(", ")}` : "; release one first";
-    throw new Failure("not_found", `there is no app ${app} here${have}`);
-  }
+async function checkSandbox(
+  tx: Tables,
+  sandbox: string,
+  config: Readonly<Record<string, unknown>>,
+): Promise<void> {
   const sandboxes = (await tx.images.ofKind("sandbox")).map(({ name }) => name);
   if (sandboxes.length > 0 && !sandboxes.includes(sandbox)) {
     const have = sandboxes.join(", ");
     throw new Failure("invalid", `there is no sandbox ${sandbox} here; there are ${have}`);
+  }
+  const image = await tx.images.get(`sandbox/${sandbox}`);
+  const [problem] = image?.descriptor ? checkJson(image.descriptor.configSchema, config) : [];
+  if (problem) {
+    const place = ["sandboxConfig", ...problem.path].join(".");
+    throw new Failure("invalid", `${place}: ${problem.message}`);
   }
 }
 
 export async function deployInstall(
   context: ServerContext,
   readApp: ReadApp,
-  { name, body, by }: { name: string; body: z.output<(typeof deployCall)["body"]>; by: string },
+  { ref, body, by }: { ref: string; body: z.output<(typeof deployCall)["body"]>; by: string },
 ): Promise<InstallRow> {
   const install = await context.store.transaction(async (tx) => {
-    const before = await knownInstall(tx, name);
+    const before = await knownInstall(tx, ref);
+    const { id, name } = before;
     if (before.mode === "destroyed") throw new Failure("conflict", `${name} is to be destroyed`);
-    const release = body.release ? await readyRelease(tx, before.app, body.release) : undefined;
+    const release = body.release ? await readyRelease(tx, appOf(before), body.release) : undefined;
+    if (release) checkRollback(before, release);
     const channel = body.channel ?? before.channel;
     const follows = body.channel === undefined ? before.pinnedRelease : null;
     const after: InstallRow = {
       ...before,
       channel,
       pinnedRelease: release?.id ?? follows,
+      // Somebody said which release it shall be: that settles it.
+      unknownRelease: release ? null : before.unknownRelease,
       inputs: { ...before.inputs, ...body.inputs },
       allowDestroy: [...new Set([...before.allowDestroy, ...body.allowDestroy])],
       ...(body.retry ? { syncFailure: null, sandboxFailure: null } : {}),
@@ -114,44 +141,107 @@ export async function deployInstall(
     const pointed = (await tx.channels.of(before.app, channel))?.release ?? null;
     const wanted = release ?? (await releaseOf(tx, after.pinnedRelease ?? pointed));
     if (body.inputs && wanted) checkInputs(readApp(wanted), after.inputs);
-    await checkAllowed(tx, name, body.allowDestroy);
+    await checkAllowed(tx, before, body.allowDestroy);
     await tx.installs.put(after);
-    if (body.retry) await clearFailures(tx, name);
+    if (body.retry) await clearFailures(tx, id);
+    for (const component of body.components) await askForApply(tx, before, component, by);
     await audit(tx, context, {
       actor: by,
       action: "install.deploy_asked",
-      subject: name,
-      details: { ...body },
+      subject: id,
+      details: { name, ...body },
     });
     return after;
   });
-  context.wake.install(name);
+  context.wake.install(install.id);
   return install;
+}
+
+function appOf({ app: id, appName: name }: InstallRow) {
+  return { id, name };
+}
+
+/** The agent would refuse it: who asks is told at once. */
+function checkRollback({ name, releaseFloor }: InstallRow, release: ReleaseRow): void {
+  const { number, version: versionName } = release;
+  const direction = directionTo({ number, versionName }, releaseFloor ?? undefined);
+  if (direction.kind !== "refused") return;
+  const how = "`rollback.releases` in exclave.yaml says how far back a release lets an install go";
+  throw new Failure("downgrade", `${name} cannot go back: ${direction.because}; ${how}`);
 }
 
 async function releaseOf(tx: Tables, id: string | null) {
   return id === null ? undefined : tx.releases.get(id);
 }
 
-async function checkAllowed(tx: Tables, install: string, names: readonly string[]): Promise<void> {
+async function checkAllowed(
+  tx: Tables,
+  install: InstallRow,
+  names: readonly string[],
+): Promise<void> {
   for (const name of names) {
-    if (await tx.components.get(componentKey(install, name))) continue;
-    throw new Failure("not_found", `${install} has no component ${name} that could be destroyed`);
+    if (await tx.components.get(componentKey(install.id, name))) continue;
+    const message = `${install.name} has no component ${name} that could be destroyed`;
+    throw new Failure("not_found", message);
   }
 }
 
-async function clearFailures(tx: Tables, install: string): Promise<void> {
+async function clearFailures(tx: Tables, install: InstallId): Promise<void> {
   for (const component of await tx.components.ofInstall(install)) {
-    if (component.lastFailure) await tx.components.put({ ...component, lastFailure: null });
+    if (!component.lastFailure && !component.repairs) continue;
+    await tx.components.put({ ...component, lastFailure: null, repairs: null });
   }
+}
+
+async function askForApply(
+  tx: Tables,
+  install: InstallRow,
+  name: string,
+  by: string,
+): Promise<void> {
+  const row = await tx.components.get(componentKey(install.id, name));
+  if (!row) throw new Failure("not_found", `${install.name} has no component ${name} yet`);
+  await tx.components.put({ ...row, applyAsked: by, lastFailure: null, repairs: null });
+}
+
+/** Runs setup once more: everything in the sandbox stays, its programs come up, its agent joins anew. */
+export async function setupInstall(
+  context: ServerContext,
+  { ref, because, by }: { ref: string; because: string; by: string },
+): Promise<InstallRow> {
+  const install = await context.store.transaction(async (tx) => {
+    const before = await knownInstall(tx, ref);
+    if (before.mode === "destroyed") {
+      throw new Failure("conflict", `${before.name} is to be destroyed`);
+    }
+    const after: InstallRow = {
+      ...before,
+      setupWanted: `${by} asked for it: ${because}`,
+      sandboxFailure: null,
+      sandboxLook: null,
+      requestedBy: by,
+      revision: before.revision + 1,
+    };
+    await tx.installs.put(after);
+    await audit(tx, context, {
+      actor: by,
+      action: "install.setup_asked",
+      subject: before.id,
+      details: { name: before.name, because },
+    });
+    return after;
+  });
+  context.wake.install(install.id);
+  return install;
 }
 
 export async function destroyInstall(
   context: ServerContext,
-  { name, because, by }: { name: string; because: string; by: string },
+  { ref, because, by }: { ref: string; because: string; by: string },
 ): Promise<InstallRow> {
   const install = await context.store.transaction(async (tx) => {
-    const before = await knownInstall(tx, name);
+    const before = await knownInstall(tx, ref);
+    const { id, name } = before;
     const after: InstallRow = {
       ...before,
       mode: "destroyed",
@@ -161,25 +251,26 @@ export async function destroyInstall(
       revision: before.revision + 1,
     };
     await tx.installs.put(after);
-    await clearFailures(tx, name);
+    await clearFailures(tx, id);
     await audit(tx, context, {
       actor: by,
       action: "install.destroy_asked",
-      subject: name,
-      details: { because },
+      subject: id,
+      details: { name, because },
     });
     return after;
   });
-  context.wake.install(name);
+  context.wake.install(install.id);
   return install;
 }
 
 export async function forgetInstall(
   context: ServerContext,
-  { name, force, by }: { name: string; force: boolean; by: string },
-): Promise<{ forgotten: string; note: string }> {
+  { ref, force, by }: { ref: string; force: boolean; by: string },
+): Promise<{ forgotten: string; id: string; note: string }> {
   return context.store.transaction(async (tx) => {
-    const install = await knownInstall(tx, name);
+    const install = await knownInstall(tx, ref);
+    const { id, name } = install;
     const isGone = install.sandboxState === "destroyed";
     if (!isGone && !force) {
       throw new Failure(
@@ -187,42 +278,41 @@ export async function forgetInstall(
         `${name} is not destroyed; destroy it first, or forget it with force and leave everything of it running`,
       );
     }
-    const components = await tx.components.ofInstall(name);
-    for (const component of components)
-      await tx.components.remove(componentKey(name, component.name));
-    for (const job of await tx.jobs.open(name)) await abandon(tx, context, job);
-    await tx.outbox.clear(name);
-    const agent = await tx.agents.byAudience(name);
+    const components = await tx.components.ofInstall(id);
+    for (const component of components) {
+      await tx.components.remove(componentKey(id, component.name));
+    }
+    const forgotten = "its install was forgotten";
+    for (const job of await tx.jobs.openOfInstall(id)) {
+      await abandonJob(tx, context, job, forgotten);
+    }
+    await tx.outbox.clear(id);
+    const agent = await tx.agents.byAudience(id);
     if (agent) await tx.agents.remove(agent.id);
-    await tx.installs.remove(name);
+    await tx.installs.remove(id);
     const note = isGone
       ? "its record stays in the audit chain"
       : "nothing in the customer's account was touched: whatever ran there still runs";
     await audit(tx, context, {
       actor: by,
       action: "install.forgotten",
-      subject: name,
-      details: { force, note, components: components.map((component) => component.name) },
+      subject: id,
+      details: { name, force, note, components: components.map((component) => component.name) },
     });
-    return { forgotten: name, note };
+    return { forgotten: name, id, note };
   });
-}
-
-async function abandon(tx: Tables, { now }: ServerContext, job: JobRow): Promise<void> {
-  const because = "its install was forgotten";
-  const state = advanceJob(job.state, { type: "abandon", at: now(), because });
-  if (state) await tx.jobs.put({ ...job, state, endedAt: now() });
 }
 
 /** A log request, a debug command or a status, as a job of the install's agent. */
 export async function runInInstall(
   context: ServerContext,
-  input: { name: string; component: string; body: z.output<(typeof runCall)["body"]>; by: string },
+  input: { ref: string; component: string; body: z.output<(typeof runCall)["body"]>; by: string },
 ): Promise<JobRow> {
-  const { name, component, body, by } = input;
+  const { ref, component, body, by } = input;
   const job = await context.store.transaction(async (tx) => {
-    const install = await knownInstall(tx, name);
-    const deployed = (await tx.components.get(componentKey(name, component)))?.deployed;
+    const install = await knownInstall(tx, ref);
+    const { id, name } = install;
+    const deployed = (await tx.components.get(componentKey(id, component)))?.deployed;
     if (!deployed) throw new Failure("conflict", `${component} is not deployed in ${name}`);
     const effect = deployed.effects[body.operation];
     if (!effect) {
@@ -232,16 +322,15 @@ export async function runInInstall(
         `${component} is a ${type}, and ${type} has no ${body.operation}`,
       );
     }
-    if (!context.presence.isOnline(name)) {
+    if (!context.presence.isOnline(id)) {
       throw new Failure("unavailable", `the agent of ${name} is not connected`);
     }
     const { type, plugin, artifact, config, inputs, generatedSecrets } = deployed;
     const release = await tx.releases.get(deployed.release);
     const index = release && releaseIndex(release);
     return issueJob(tx, context, {
-      audience: name,
-      install: name,
-      app: install.app,
+      audience: id,
+      install,
       release: deployed.release,
       step: {
         operation: body.operation,
@@ -263,7 +352,7 @@ export async function runInInstall(
       requestedBy: by,
     });
   });
-  context.wake.outbox(name);
+  context.wake.outbox(job.audience);
   return job;
 }
 
@@ -281,11 +370,12 @@ function deadlineOf(body: RunBody): { deadlineMs?: number } {
   return { deadlineMs: seconds * 1_000 };
 }
 
+/** People say an install's name, or its id where they want to be exact. */
 export async function knownInstall(
   { installs }: Pick<Readers, "installs">,
-  name: string,
+  ref: string,
 ): Promise<InstallRow> {
-  const install = await installs.get(name);
-  if (!install) throw new Failure("not_found", `there is no install ${name}`);
+  const install = (await installs.get(ref)) ?? (await installs.byName(ref));
+  if (!install) throw new Failure("not_found", `there is no install ${ref}`);
   return install;
 }

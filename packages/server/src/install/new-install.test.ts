@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createInstall, deployInstall, listInstalls, listJobs } from "@exclave/api";
-import { digestOf } from "@exclave/core";
-import { jobScope } from "../grants.ts";
+import { digestOf, limitsFor, PluginDescriptor } from "@exclave/core";
+import { jobScope } from "../job/grants.ts";
 import {
   CRM,
   create,
@@ -41,8 +41,8 @@ describe("a new install", () => {
     await assertOnRecord(
       at.server,
       "install.created",
-      "join.created",
       "job.created",
+      "join.created",
       "agent.joined",
       "job.ended",
     );
@@ -67,6 +67,9 @@ describe("a new install", () => {
     ]);
     assert.equal(byName("api")?.statusEveryMs, 5_000);
     assert.equal(byName("web")?.statusEveryMs, 30_000);
+    for (const { operation, limits } of at.install.manifests) {
+      assert.deepEqual(limits, limitsFor(operation), `${operation} has the default limits`);
+    }
     const numbers = at.install.manifests.map(({ issueNo }) => issueNo);
     assert.deepEqual(
       numbers,
@@ -95,19 +98,20 @@ describe("a new install", () => {
       ...row,
       state: { status: "running" as const, since: row.createdAt, cancelRequested: false },
     };
-    const scope = jobScope({ audience: "acme" }, open, 1);
+    const scope = jobScope({ audience: row?.audience ?? "build" }, open, 1);
 
     assert.ok("access" in scope);
     assert.ok(scope.access.every(({ actions }) => actions.join() === "pull"));
+    const { appId } = await show(at);
     const repositories = scope.access.map(({ name }) => name).toSorted();
     // The runner came with the sandbox.
     assert.deepEqual(repositories, [
-      "apps/crm/api",
-      "apps/crm/database",
-      "apps/crm/web",
+      `apps/${appId}/api`,
+      `apps/${appId}/database`,
+      `apps/${appId}/web`,
       "exclave/plugins/command",
       "exclave/plugins/terraform",
-      "releases/crm",
+      `releases/${appId}`,
     ]);
     const [manifest] = at.install.manifests;
     const named = manifest?.steps[0]?.materials.map(({ digest }) => digest);
@@ -125,7 +129,7 @@ describe("a new install", () => {
     await create(at);
     await settled(at);
 
-    const index = { repository: "releases/crm", digest: made.digest };
+    const index = { repository: `releases/${made.appId}`, digest: made.digest };
     for (const { operation, steps } of at.install.manifests) {
       assert.deepEqual(steps[0]?.releases, [index], operation);
     }
@@ -149,12 +153,45 @@ describe("a new install", () => {
     const records = await audit.after(0, 10_000);
     const ended = records.filter(({ action }) => action === "job.ended").at(-1);
     assert.deepEqual(ended?.details["failure"], { code: "signature", message: outcome.message });
-    const synced = (await installs.get("acme"))?.synced ?? [];
+    const synced = (await installs.byName("acme"))?.synced ?? [];
     assert.deepEqual(
       synced.map(({ repository }) => repository),
       ["exclave/runner"],
     );
     assert.ok(!records.some(({ action }) => action === "install.synced"));
+  });
+
+  test("hands the sandbox its own configuration as it is, if the sandbox knows it", async (t) => {
+    const at = await world(t);
+    await release(at.server, CRM, SOURCES, { channel: "stable" });
+    const { store } = at.server.server.context;
+    const image = await store.read.images.get("sandbox/local");
+    assert.ok(image?.descriptor === null);
+    const properties = { directory: { type: "string" } };
+    const configSchema = { type: "object", properties, additionalProperties: false };
+    const descriptor = PluginDescriptor.parse({
+      version: 1,
+      type: "local",
+      operations: {},
+      outputs: "open",
+      configSchema,
+    });
+    await store.transaction((tx) => tx.images.put({ ...image, descriptor }));
+    const wish = { name: "acme", app: "crm", inputs: { title: "Acme" } };
+
+    const mistyped = { ...wish, sandboxConfig: { directroy: "/srv/acme" } };
+    await assert.rejects(
+      at.server.client.call(createInstall, { body: mistyped }),
+      /sandboxConfig.*directroy/,
+    );
+    const sandboxConfig = { directory: "/srv/acme" };
+    await at.server.client.call(createInstall, { body: { ...wish, sandboxConfig } });
+    const view = await settled(at);
+
+    assert.deepEqual(view.sandboxConfig, sandboxConfig);
+    const [setup] = at.install.setup.offered;
+    assert.deepEqual(setup?.steps[0]?.config, sandboxConfig);
+    assert.deepEqual(setup?.install, { id: view.id, name: "acme" });
   });
 
   test("is refused with inputs that are wrong, all of them named", async (t) => {
@@ -200,11 +237,16 @@ describe("a new install", () => {
     await release(at.server, CRM, SOURCES);
 
     await create(at);
-    const held = await settled(at, "held");
+    const held = await until(
+      () => show(at),
+      ({ holds }) => holds.length > 0,
+      "acme is held",
+    );
     assert.deepEqual(
       held.holds.map(({ because }) => because),
       ["channel stable of crm has no release yet"],
     );
+    assert.deepEqual(at.install.done, [], "a sandbox is set up from a release, or not at all");
 
     await release(at.server, CRM, SOURCES, { channel: "stable" });
     await settled(at);

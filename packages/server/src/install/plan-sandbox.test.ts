@@ -1,25 +1,32 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { describe, test } from "node:test";
 import { Instant } from "@exclave/core";
 import type { InstallRow } from "../store/rows.ts";
-import { AT, deployedRow, installRow, jobRow, refNamed } from "../testing/rows.ts";
+import {
+  ACME,
+  AT,
+  agentRow,
+  deployedRow,
+  installRow,
+  jobRow,
+  releaseRow,
+} from "../testing/rows.ts";
+import { digestNamed } from "../testing/scripted-vendor.ts";
 import { emptyComponent } from "./empty-component.ts";
 import type { InstallFacts } from "./gather-install.ts";
-import { planSandbox } from "./plan-sandbox.ts";
-
-const image = (kind: "runner" | "sandbox") =>
-  ({ name: kind, kind, ...refNamed(kind), descriptor: null, publishedAt: AT }) as const;
+import { endLook, LOOK_AFTER_MS, planSandbox } from "./plan-sandbox.ts";
 
 function plan(install: Partial<InstallRow>, facts: Partial<InstallFacts> = {}, now = AT) {
   const usual = {
     components: [],
     indexes: new Map(),
+    releases: new Map(),
     open: [],
     isAgentOnline: true,
     isSetupOnline: true,
   };
-  const images = { sandboxImage: image("sandbox"), runnerImage: image("runner") };
-  return planSandbox({ install: installRow(install), ...usual, ...images, ...facts }, now);
+  const sandboxRelease = releaseRow();
+  return planSandbox({ install: installRow(install), ...usual, sandboxRelease, ...facts }, now);
 }
 
 test("sets up what is not there, once", () => {
@@ -36,7 +43,7 @@ test("is ready when it stands, and gone when it is gone", () => {
 });
 
 test("is taken down last, also when its setup only began", () => {
-  const planned = emptyComponent("acme", "api", "command");
+  const planned = emptyComponent(ACME, "api", "command");
   const components = [{ ...planned, attempted: deployedRow() }];
   assert.equal(plan({ mode: "destroyed" }, { components }).kind, "ready");
   assert.equal(plan({ mode: "destroyed" }, { components: [planned] }).kind, "teardown");
@@ -44,13 +51,20 @@ test("is taken down last, also when its setup only began", () => {
   assert.equal(plan({ mode: "destroyed", sandboxState: "attempted" }).kind, "teardown");
 });
 
-test("is not taken down below a job, and says which", () => {
+test("is taken down although somebody reads a log or runs a debug command", () => {
   const logs = jobRow({ operation: "logs", about: { kind: "request" } });
 
-  const waiting = plan({ mode: "destroyed" }, { open: [logs] });
-  const away = plan({ mode: "destroyed" }, { open: [logs], isAgentOnline: false });
+  assert.equal(plan({ mode: "destroyed" }, { open: [logs] }).kind, "teardown");
+});
 
-  const because = `logs job ${logs.id} is queued`;
+test("is not taken down below a job, and says which", () => {
+  const syncAbout = { kind: "sync" as const, key: digestNamed("key"), materials: [] };
+  const sync = jobRow({ operation: "sync", about: syncAbout });
+
+  const waiting = plan({ mode: "destroyed" }, { open: [sync] });
+  const away = plan({ mode: "destroyed" }, { open: [sync], isAgentOnline: false });
+
+  const because = `sync job ${sync.id} is queued`;
   assert.deepEqual(waiting, { kind: "wait", hold: { because, endsWhen: "the job ends" } });
   assert.match(away.kind === "wait" ? away.hold.endsWhen : "", /the agent connects again/);
 });
@@ -61,8 +75,12 @@ test("waits for what it needs, and says for what", () => {
     return decided.kind === "wait" ? decided.hold.because : decided.kind;
   };
   assert.match(because({ isSetupOnline: false }), /setup agent is not connected/);
-  assert.match(because({ sandboxImage: undefined as never }), /no image of the sandbox local/);
-  assert.match(because({ runnerImage: undefined as never }), /no image of the runner/);
+  assert.match(
+    because({ sandboxRelease: undefined as never }),
+    /channel stable of crm has no release/,
+  );
+  const without = releaseRow({ sandboxes: [] });
+  assert.match(because({ sandboxRelease: without }), /made without the sandbox local/);
 });
 
 test("tries again by the failure's own rule", () => {
@@ -84,4 +102,48 @@ test("names the command that retries what failed for good", () => {
 
   assert.equal(ends("present"), "`exclave install deploy acme` asks for a retry");
   assert.equal(ends("destroyed"), "`exclave install destroy acme` asks for a retry");
+});
+
+test("is set up once more when somebody asked for it, and says why", () => {
+  const asked = plan({ setupWanted: "a person asked for it: the key is gone" });
+
+  assert.deepEqual(asked, { kind: "setup", because: "a person asked for it: the key is gone" });
+  const waiting = plan({ setupWanted: "x" }, { isSetupOnline: false });
+  assert.equal(waiting.kind, "wait");
+});
+
+describe("a sandbox whose agent is gone", () => {
+  const away = { isAgentOnline: false, agent: agentRow({ seenAt: AT, everConnected: true }) };
+  const later = (ms: number) => Instant.parse(AT + ms);
+
+  test("is asked why after a while, and not while the setup agent is away or the agent is there", () => {
+    assert.equal(plan({}, away, later(LOOK_AFTER_MS - 1)).kind, "ready");
+    assert.equal(plan({}, away, later(LOOK_AFTER_MS)).kind, "look");
+    assert.equal(plan({}, { ...away, isSetupOnline: false }, later(LOOK_AFTER_MS)).kind, "ready");
+    assert.equal(plan({}, { ...away, isAgentOnline: true }, later(LOOK_AFTER_MS)).kind, "ready");
+  });
+
+  test("is set up again when it says that something is broken, and left alone when it is well", () => {
+    const at = later(LOOK_AFTER_MS);
+    const look = (health: "healthy" | "degraded" | "missing" | "unknown") =>
+      endLook(installRow(), { at, seen: { health, because: "the supervisor is not running" } });
+
+    assert.match(look("degraded").setupWanted ?? "", /the supervisor is not running/);
+    assert.match(look("missing").setupWanted ?? "", /its agent is gone/);
+    assert.equal(look("healthy").setupWanted, null);
+    assert.equal(look("unknown").setupWanted, null);
+    assert.equal(endLook(installRow(), { at }).setupWanted, null);
+  });
+
+  test("is looked at again after a pause, and set up three times in a row at most", () => {
+    const sandboxLook = { at: later(LOOK_AFTER_MS), setups: 2 };
+    const soon = plan({ sandboxLook }, away, later(LOOK_AFTER_MS + 60_000));
+    const again = plan({ sandboxLook }, away, later(LOOK_AFTER_MS + 300_000));
+    const often = plan({ sandboxLook: { ...sandboxLook, setups: 3 } }, away, later(9_000_000));
+
+    assert.deepEqual([soon.kind, again.kind, often.kind], ["ready", "look", "ready"]);
+    const back = { ...away, agent: agentRow({ seenAt: later(500_000), everConnected: true }) };
+    const anew = { ...sandboxLook, setups: 3 };
+    assert.equal(plan({ sandboxLook: anew }, back, later(9_000_000)).kind, "look");
+  });
 });

@@ -1,15 +1,22 @@
 // Decides what an install's sandbox needs next: to be set up before everything, to be taken down
 // after everything. In between it is the planner's turn.
 
-import { decideRetry, type Hold, type Instant } from "@exclave/core";
-import type { ComponentRow, JobRow } from "../store/rows.ts";
+import { type ArtifactRef, decideRetry, type Health, type Hold, type Instant } from "@exclave/core";
+import { releaseIndex } from "../release/release-loop.ts";
+import type {
+  ComponentRow,
+  InstallRow,
+  JobRow,
+  ReleaseRow,
+  ReleaseSandbox,
+} from "../store/rows.ts";
 import type { InstallFacts } from "./gather-install.ts";
 import { isAskedToStop } from "./plan-stops.ts";
 
 export type SandboxPlan =
   /** The sandbox stands and is wanted: look at the components. */
   | { readonly kind: "ready" }
-  | { readonly kind: "setup" | "teardown"; readonly because: string }
+  | { readonly kind: "setup" | "teardown" | "look"; readonly because: string }
   /** Nothing was ever set up, or all of it is gone. */
   | { readonly kind: "gone" }
   | { readonly kind: "wait"; readonly hold: Hold };
@@ -19,23 +26,86 @@ export function planSandbox(facts: InstallFacts, now: Instant): SandboxPlan {
   const { sandboxState, mode } = install;
   if (sandboxState === "destroyed") return { kind: "gone" };
 
-  const active = open.find(({ about }) => about.kind === "setup" || about.kind === "teardown");
+  const active = open.find(
+    ({ about }) =>
+      about.kind === "setup" || about.kind === "teardown" || about.kind === "sandbox-status",
+  );
   if (active) {
     const because = `${active.about.kind} job ${active.id} is ${active.state.status}`;
     return wait(because, "the job ends");
   }
   if (mode === "present") {
-    if (sandboxState === "present") return { kind: "ready" };
-    const because = "the install has no sandbox yet";
+    if (sandboxState === "present") return planRepair(facts, now);
+    const because = install.setupWanted ?? "the install has no sandbox yet";
     return hindrance(facts, "setup", now) ?? { kind: "setup", because };
   }
   if (sandboxState === "absent") return { kind: "gone" };
   // What is deployed, or may be, goes first, by the install's own agent.
   if (facts.components.some(isThere)) return { kind: "ready" };
-  const [job] = open;
+  // Whoever reads a log or runs a debug command does not hold the end of the install back.
+  const job = open.find(({ about }) => about.kind !== "request");
   if (job) return waitForJob(job, facts);
   const because = "every component is gone, and the install is to be destroyed";
   return hindrance(facts, "teardown", now) ?? { kind: "teardown", because };
+}
+
+/** How long an agent is gone before its sandbox is asked why, and how long until it is asked again. */
+export const LOOK_AFTER_MS = 120_000;
+const LOOK_AGAIN_MS = 300_000;
+const SETUPS_MAX = 3;
+
+/**
+ * A sandbox that stands is set up again when somebody asked for it, or when its agent is gone and the
+ * sandbox itself says that something in it is. A network that is away is no reason: then it says it is well.
+ */
+function planRepair(facts: InstallFacts, now: Instant): SandboxPlan {
+  const { install, agent, isSetupOnline } = facts;
+  if (install.setupWanted !== null) {
+    return hindrance(facts, "setup", now) ?? { kind: "setup", because: install.setupWanted };
+  }
+  const dueAt = nextLookAt(facts);
+  const isDue = dueAt !== undefined && now >= dueAt && isSetupOnline && facts.sandboxRelease;
+  if (!agent || !isDue) return { kind: "ready" };
+  return {
+    kind: "look",
+    because: `its agent is gone since ${new Date(agent.seenAt).toISOString()}`,
+  };
+}
+
+/** The last look, unless the agent has been there since. */
+export function lookSince({ install, agent }: InstallFacts): InstallRow["sandboxLook"] {
+  const { sandboxLook } = install;
+  return sandboxLook && sandboxLook.at >= (agent?.seenAt ?? 0) ? sandboxLook : null;
+}
+
+/** What a look at a sandbox whose agent is gone makes of the install. */
+export function endLook(
+  install: InstallRow,
+  { at, seen }: { readonly at: Instant; readonly seen?: SandboxSeen | undefined },
+): InstallRow {
+  const isBroken = seen !== undefined && seen.health !== "healthy" && seen.health !== "unknown";
+  const setups = (install.sandboxLook?.setups ?? 0) + (isBroken ? 1 : 0);
+  const because = `its agent is gone, and the sandbox says: ${seen?.because ?? ""}`;
+  return {
+    ...install,
+    sandboxLook: { at, setups },
+    setupWanted: isBroken ? because : install.setupWanted,
+  };
+}
+
+export interface SandboxSeen {
+  readonly health: Health;
+  readonly because: string;
+}
+
+/** When the next look is due, for whoever waits; nothing where none is. */
+export function nextLookAt(facts: InstallFacts): number | undefined {
+  const { install, agent, isAgentOnline } = facts;
+  if (install.mode !== "present" || install.sandboxState !== "present") return undefined;
+  if (isAgentOnline || !agent?.everConnected) return undefined;
+  const look = lookSince(facts);
+  if (!look) return agent.seenAt + LOOK_AFTER_MS;
+  return look.setups < SETUPS_MAX ? look.at + LOOK_AGAIN_MS : undefined;
 }
 
 /** One that was only planned has a row, and nothing of it is anywhere. */
@@ -51,15 +121,16 @@ function waitForJob({ id, operation, state }: JobRow, { isAgentOnline }: Install
 }
 
 function hindrance(
-  { install, isSetupOnline, sandboxImage, runnerImage }: InstallFacts,
+  { install, isSetupOnline, sandboxRelease }: InstallFacts,
   what: "setup" | "teardown",
   now: Instant,
 ): SandboxPlan | undefined {
-  if (!runnerImage || !sandboxImage) {
-    const missing = runnerImage ? `sandbox ${install.sandbox}` : "runner";
+  if (!sandboxRelease) return { kind: "wait", hold: noRelease(install) };
+  if (!sandboxSource(install, sandboxRelease)) {
+    const { version, appName: app } = sandboxRelease;
     return wait(
-      `there is no image of the ${missing} in the registry yet`,
-      "the build agent has published it",
+      `release ${version} of ${app} was made without the sandbox ${install.sandbox}`,
+      `the build agent has published it, and \`exclave release --channel ${install.channel}\` has made another release`,
     );
   }
   const { sandboxFailure } = install;
@@ -71,7 +142,8 @@ function hindrance(
       return { kind: "wait", hold: { because: failed, endsWhen, until: retry.until } };
     }
     if (retry.kind === "not-by-itself") {
-      const verb = what === "setup" ? "deploy" : "destroy";
+      const again = install.setupWanted === null ? "deploy" : "setup";
+      const verb = what === "setup" ? again : "destroy";
       const ask = `\`exclave install ${verb} ${install.name}\` asks for a retry`;
       return wait(`${failed}; ${retry.because}`, ask);
     }
@@ -79,6 +151,31 @@ function hindrance(
   // A join secret lives for minutes: a setup is not left waiting for an agent that is away.
   if (!isSetupOnline) return wait("the setup agent is not connected", "the setup agent connects");
   return undefined;
+}
+
+/** Whose sandbox an install gets: one that a signed release lists, and no other. */
+export interface SandboxSource extends ReleaseSandbox {
+  readonly release: ReleaseRow;
+  readonly index: ArtifactRef;
+}
+
+export function sandboxSource(
+  { sandbox }: Pick<InstallRow, "sandbox">,
+  release: ReleaseRow,
+): SandboxSource | undefined {
+  const found = release.sandboxes.find(({ type }) => type === sandbox);
+  const index = releaseIndex(release);
+  return found && index && { ...found, release, index };
+}
+
+export function noRelease({
+  appName: app,
+  channel,
+}: Pick<InstallRow, "appName" | "channel">): Hold {
+  return {
+    because: `channel ${channel} of ${app} has no release yet`,
+    endsWhen: `\`exclave release --channel ${channel}\` has made one`,
+  };
 }
 
 function wait(because: string, endsWhen: string): SandboxPlan {

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JobState } from "@exclave/core";
 import type { InstallRow, JobRow } from "../store/rows.ts";
-import { AT, deployedRow, installRow, jobRow, refNamed } from "../testing/rows.ts";
+import { ACME, AT, deployedRow, installRow, jobRow, refNamed } from "../testing/rows.ts";
 import { digestNamed } from "../testing/scripted-vendor.ts";
 import { emptyComponent } from "./empty-component.ts";
 import { planStops } from "./plan-stops.ts";
 
-const api = { ...emptyComponent("acme", "api", "command"), deployed: deployedRow() };
+const api = { ...emptyComponent(ACME, "api", "command"), deployed: deployedRow() };
 
 function sync(materials: readonly string[], state?: JobState): JobRow {
   const about = { kind: "sync", key: digestNamed("key"), materials: materials.map(refNamed) };
@@ -17,7 +17,8 @@ function sync(materials: readonly string[], state?: JobState): JobRow {
 function stops(mode: InstallRow["mode"], ...open: readonly JobRow[]) {
   const facts = { install: installRow({ mode }), components: [api], isSetupOnline: true };
   const indexes = new Map([["r1", refNamed("index")]]);
-  return planStops({ ...facts, indexes, open, isAgentOnline: true });
+  const releases = new Map();
+  return planStops({ ...facts, indexes, releases, open, isAgentOnline: true });
 }
 
 test("stops the sync of an install that is to be destroyed, and of no other", () => {
@@ -31,6 +32,13 @@ test("leaves a sync that brings what the destroy needs", () => {
   for (const needed of ["plugin", "index"]) {
     assert.deepEqual(stops("destroyed", sync(["apps/crm/web", needed])), []);
   }
+});
+
+test("stops log requests and debug commands of an install that is to be destroyed", () => {
+  const logs = jobRow({ operation: "logs", about: { kind: "request" } });
+
+  assert.deepEqual(stops("destroyed", logs), [logs]);
+  assert.deepEqual(stops("present", logs), []);
 });
 
 test("asks once", () => {

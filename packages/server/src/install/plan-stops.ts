@@ -5,17 +5,18 @@ import type { ComponentRow, JobRow } from "../store/rows.ts";
 import type { InstallFacts } from "./gather-install.ts";
 
 /**
- * A sync for a release that is not wanted any more would hold a destroy up until its own deadline.
- * One that brings what the destroy itself needs goes on, as does everything that changes something.
+ * A sync for a release that is not wanted any more would hold a destroy up until its own deadline, and
+ * a log that is followed until its reader goes. A sync that brings what the destroy itself needs goes
+ * on, as does everything that changes something.
  */
 export function planStops({ install, components, indexes, open }: InstallFacts): JobRow[] {
   if (install.mode !== "destroyed") return [];
   const needed = new Set(components.flatMap((component) => neededToDestroy(component, indexes)));
   return open.filter(
     ({ about, state }) =>
-      about.kind === "sync" &&
       !isAskedToStop(state) &&
-      !about.materials.some((ref) => needed.has(artifactKey(ref))),
+      (about.kind === "request" ||
+        (about.kind === "sync" && !about.materials.some((ref) => needed.has(artifactKey(ref))))),
   );
 }
 

@@ -3,9 +3,10 @@ import { describe, test } from "node:test";
 import type { AgentEvent } from "@exclave/api";
 import { emptyComponent } from "../install/empty-component.ts";
 import type { JobRow } from "../store/rows.ts";
-import { AT, deployedRow, installRow, jobId, jobRow, refNamed } from "../testing/rows.ts";
+import { ACME, AT, deployedRow, installRow, jobId, jobRow, refNamed } from "../testing/rows.ts";
 import { digestNamed } from "../testing/scripted-vendor.ts";
-import { type AgentEventFacts, applyAgentEvent } from "./apply-agent-event.ts";
+import type { AgentEventFacts } from "./agent-event-writes.ts";
+import { applyAgentEvent } from "./apply-agent-event.ts";
 
 const RUNNING = { status: "running", since: AT, cancelRequested: false } as const;
 
@@ -29,17 +30,24 @@ function ended(changes: Partial<Ended> = {}): Ended {
 const FAILED = { kind: "failed", code: "tool", message: "exit 1" } as const;
 
 function apply(event: AgentEvent, facts: Partial<AgentEventFacts> = {}) {
-  return applyAgentEvent({ event, agent: "agent", audience: "acme", now: AT, ...facts });
+  return applyAgentEvent({ event, agent: "agent", audience: ACME, now: AT, ...facts });
 }
 
-function componentFacts(about: JobRow["about"], row = emptyComponent("acme", "api", "command")) {
+function inventory(
+  open: readonly JobRow[],
+  more: Partial<NonNullable<AgentEventFacts["inventory"]>> = {},
+): NonNullable<AgentEventFacts["inventory"]> {
+  return { open, undelivered: new Set(), components: [], releases: new Map(), ...more };
+}
+
+function componentFacts(about: JobRow["about"], row = emptyComponent(ACME, "api", "command")) {
   const job = jobRow({ component: "api", state: RUNNING, about });
   return { job, install: installRow(), component: row };
 }
 
 describe("the end of an apply", () => {
   const deployed = deployedRow();
-  const attempted = { ...emptyComponent("acme", "api", "command"), attempted: deployed };
+  const attempted = { ...emptyComponent(ACME, "api", "command"), attempted: deployed };
 
   test("leaves what is deployed, and of its outputs only those that may be seen", () => {
     const facts = componentFacts({ kind: "apply", deployed }, attempted);
@@ -48,7 +56,11 @@ describe("the end of an apply", () => {
       { name: "password", sensitive: true, value: "leaked by mistake" },
     ];
 
-    const { component, install, wake } = apply(ended({ outputs, outputsDigest: "d" }), facts);
+    const {
+      components: [component],
+      install,
+      wake,
+    } = apply(ended({ outputs, outputsDigest: "d" }), facts);
 
     assert.deepEqual(component?.deployed, deployed);
     assert.equal(component?.attempted, null);
@@ -56,7 +68,7 @@ describe("the end of an apply", () => {
     assert.equal(component?.outputsDigest, "d");
     assert.equal(component?.health, "unknown");
     assert.equal(install?.revision, 4);
-    assert.deepEqual(wake, { install: "acme" });
+    assert.deepEqual(wake, { install: ACME });
   });
 
   test("that failed keeps what may be there, and spends the plan", () => {
@@ -69,7 +81,9 @@ describe("the end of an apply", () => {
     } as const;
     const facts = componentFacts({ kind: "apply", deployed }, { ...attempted, plan });
 
-    const { component } = apply(ended({ outcome: FAILED }), facts);
+    const {
+      components: [component],
+    } = apply(ended({ outcome: FAILED }), facts);
 
     assert.deepEqual(component?.attempted, deployed);
     assert.equal(component?.deployed, null);
@@ -100,18 +114,27 @@ describe("the end of an apply", () => {
     );
 
     const attempts = [again, other].map(
-      (facts) => apply(ended({ outcome: FAILED }), facts).component?.lastFailure?.attempts,
+      (facts) => apply(ended({ outcome: FAILED }), facts).components[0]?.lastFailure?.attempts,
     );
 
     assert.deepEqual(attempts, [3, 1]);
   });
 });
 
+test("what a job did stays with it", () => {
+  const report = { resources: { created: 2 }, changes: [], progress: null };
+  const facts = componentFacts({ kind: "apply", deployed: deployedRow() });
+
+  assert.deepEqual(apply(ended({ report }), facts).jobs[0]?.report, report);
+});
+
 test("a plan is kept for the key it was made for", () => {
   const facts = componentFacts({ kind: "plan", deployKey: digestNamed("key"), type: "terraform" });
   const plan = { digest: digestNamed("plan"), risk: "change", summary: "1 to add" } as const;
 
-  const { component } = apply(ended({ result: { type: "result", ok: true, plan } }), facts);
+  const {
+    components: [component],
+  } = apply(ended({ result: { type: "result", ok: true, plan } }), facts);
 
   assert.deepEqual(component?.plan, { ...plan, deployKey: digestNamed("key"), at: AT });
 });
@@ -124,7 +147,7 @@ test("a destroyed component is gone, and so is the wish to destroy it", () => {
 
   const { removedComponent, install } = apply(ended(), facts);
 
-  assert.deepEqual(removedComponent, { install: "acme", name: "api" });
+  assert.deepEqual(removedComponent, { install: ACME, name: "api" });
   assert.deepEqual(install?.allowDestroy, ["web"]);
 });
 
@@ -139,12 +162,12 @@ describe("something that was synced and is gone", () => {
     const after = apply(ended({ outcome: gone }), { ...facts, install });
 
     assert.deepEqual(after.install?.synced, [runner]);
-    assert.equal(after.component?.lastFailure?.code, "not_synced");
-    assert.deepEqual(after.wake, { install: "acme" });
+    assert.equal(after.components[0]?.lastFailure?.code, "not_synced");
+    assert.deepEqual(after.wake, { install: ACME });
   });
 
   test("is looked for again after a look-up that missed it", () => {
-    const component = emptyComponent("acme", "api", "command");
+    const component = emptyComponent(ACME, "api", "command");
     const seen = { component: "api", health: "unknown", because: "not there", at: 5 } as const;
 
     const missed = apply({ type: "health", ...seen, code: "not_synced" }, { component, install });
@@ -200,7 +223,7 @@ describe("the end of a sync", () => {
     const { install, audit } = apply(ended({ artifacts }), facts);
 
     const record = audit.find(({ action }) => action === "install.synced");
-    assert.equal(record?.subject, "acme");
+    assert.equal(record?.subject, ACME);
     assert.deepEqual(record?.details["artifacts"], brought);
     assert.deepEqual(install?.synced, materials);
     assert.deepEqual(install?.runner, materials[0]);
@@ -266,6 +289,39 @@ describe("events that do not fit", () => {
     );
   });
 
+  test("a refusal of a job that this server never made is on record with its reason", () => {
+    const outcome = { kind: "failed", code: "unreleased", message: "not the plugin" } as const;
+    const refused = { type: "job_rejected", job: jobId("a"), attempt: 1, at: 1 } as const;
+    for (const [event, code] of [
+      [ended({ outcome }), "unreleased"],
+      [{ ...refused, code: "signature", because: "nobody signed it" }, "signature"],
+    ] as const) {
+      const [entry] = apply(event, { job: undefined }).audit;
+      assert.equal(entry?.details?.["code"], code);
+      assert.ok(entry?.details?.["because"]);
+    }
+  });
+
+  test("a refusal of an attempt that is over is on record: somebody offered it again", () => {
+    const { jobs, audit } = apply(
+      {
+        type: "job_rejected",
+        job: jobId("a"),
+        attempt: 1,
+        at: 1,
+        code: "replayed",
+        because: "it ran before",
+      },
+      { job: apply(ended(), { job: jobRow({ state: RUNNING }) }).jobs[0] },
+    );
+
+    assert.deepEqual(jobs, []);
+    assert.deepEqual(
+      audit.map(({ action, details }) => [action, details?.["code"]]),
+      [["agent.stray_event", "replayed"]],
+    );
+  });
+
   test("about another attempt change nothing and are on record", () => {
     for (const event of [
       ended({ attempt: 2 }),
@@ -296,7 +352,7 @@ describe("events that do not fit", () => {
       because: "",
     } as const;
 
-    assert.equal(apply(event, { install: installRow() }).component, undefined);
+    assert.deepEqual(apply(event, { install: installRow() }).components, []);
   });
 
   test("images from an agent that is not the build agent are not taken", () => {
@@ -323,7 +379,11 @@ test("a refusal ends the job as rejected, with the code as its failure", () => {
     because: "seen",
   } as const;
 
-  const { jobs, component, audit } = apply(event, { ...facts, job });
+  const {
+    jobs,
+    components: [component],
+    audit,
+  } = apply(event, { ...facts, job });
 
   assert.equal(jobs[0]?.state.status, "rejected");
   assert.equal(component?.lastFailure?.code, "replayed");
@@ -340,11 +400,44 @@ test("after a lost journal, what the agent had and does not know is ended; the r
 
   const result = apply(
     { type: "inventory", at: 1, jobs },
-    { open, undelivered: new Set([jobId("c")]), install: installRow() },
+    { inventory: inventory(open, { undelivered: new Set([jobId("c")]) }), install: installRow() },
   );
 
   assert.deepEqual(
     result.jobs.map(({ id, state }) => [id, state.status]),
     [[jobId("a"), "unknown"]],
+  );
+});
+
+test("a lost journal leaves the components of its jobs held where nothing may run twice", () => {
+  const deployed = deployedRow({ effects: { apply: "at-most-once" } });
+  const apply1 = { component: "api", state: RUNNING, about: { kind: "apply", deployed } } as const;
+  const row = (name: string) => ({
+    ...emptyComponent(ACME, name, "command"),
+    attempted: deployed,
+  });
+  const open = [
+    jobRow({ id: jobId("a"), effect: "at-most-once", ...apply1 }),
+    jobRow({ id: jobId("b"), ...apply1, component: "web" }),
+  ];
+
+  const result = apply(
+    { type: "inventory", at: 1, jobs: [] },
+    {
+      inventory: inventory(open, { components: [row("api"), row("web"), row("docs")] }),
+      install: installRow(),
+    },
+  );
+
+  assert.deepEqual(
+    result.components.map(({ name, lastFailure }) => [
+      name,
+      lastFailure?.code,
+      lastFailure?.mayRepeat,
+    ]),
+    [
+      ["api", "lost", false],
+      ["web", "lost", undefined],
+    ],
   );
 });

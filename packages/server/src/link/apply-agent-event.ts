@@ -6,47 +6,19 @@ import {
   type AuditEntry,
   advanceJob,
   Digest,
-  type Instant,
-  isSettled,
+  failureOf,
+  forgetSynced,
   type JobEvent,
+  type JobSettling,
   PluginDescriptor,
+  recordHealth,
   unreachable,
 } from "@exclave/core";
 import { z } from "zod";
-import type { BuildRow, ComponentRow, ImageRow, InstallRow, JobRow } from "../store/rows.ts";
-import { bump, consequences, failureOf, lookAgain, type Settling } from "./job-consequences.ts";
-
-export interface AgentEventFacts {
-  readonly event: AgentEvent;
-  readonly agent: string;
-  readonly audience: string;
-  readonly now: Instant;
-  /** The job the event names, if it is one of this audience. */
-  readonly job?: JobRow | undefined;
-  /** Jobs of this audience that are with the agent: what an inventory is compared with. */
-  readonly open?: readonly JobRow[];
-  /** Of those, the ones whose offer is still in the outbox: the agent never had them. */
-  readonly undelivered?: ReadonlySet<string>;
-  readonly install?: InstallRow | undefined;
-  /** The component the event is about, if it has a row. */
-  readonly component?: ComponentRow | undefined;
-}
-
-/** Everything to be written in the transaction that commits the event. */
-export interface AgentEventWrites {
-  readonly jobs: readonly JobRow[];
-  readonly install?: InstallRow;
-  readonly component?: ComponentRow;
-  readonly removedComponent?: { readonly install: string; readonly name: string };
-  readonly build?: BuildRow;
-  readonly images: readonly ImageRow[];
-  readonly audit: readonly AuditEntry[];
-  readonly wake: {
-    readonly install?: string;
-    readonly releases?: boolean;
-    readonly allInstalls?: boolean;
-  };
-}
+import type { ImageRow, JobRow } from "../store/rows.ts";
+import { type AgentEventFacts, type AgentEventWrites, writes } from "./agent-event-writes.ts";
+import { applyInventory } from "./apply-inventory.ts";
+import { bump, consequences } from "./job-consequences.ts";
 
 export function applyAgentEvent(facts: AgentEventFacts): AgentEventWrites {
   const { event } = facts;
@@ -63,10 +35,23 @@ export function applyAgentEvent(facts: AgentEventFacts): AgentEventWrites {
       return settleJob(facts, { type: "end", at: facts.now, outcome: event.outcome });
     case "health":
       return applyHealth(facts, event);
-    case "inventory":
-      return applyInventory(facts, event);
+    case "inventory": {
+      const { writes: after, details } = applyInventory(facts, event);
+      const entry = record(facts, "agent.inventory", facts.agent, details);
+      return {
+        ...after,
+        audit: [entry, ...after.audit],
+        wake: {
+          ...(facts.install ? { install: facts.install.id } : {}),
+          releases: true,
+          allInstalls: after.channel !== undefined,
+        },
+      };
+    }
     case "images_published":
       return applyImages(facts, event);
+    case "trust_changed":
+      return writes({ audit: [record(facts, "agent.trust_changed", facts.agent, { ...event })] });
     case "alarm":
       return writes({ audit: [record(facts, "agent.alarm", facts.agent, { ...event })] });
     default:
@@ -88,21 +73,23 @@ function moveJob(facts: AgentEventFacts, move: JobEvent): AgentEventWrites {
   });
 }
 
-function settleJob(facts: AgentEventFacts, move: Settling): AgentEventWrites {
+function settleJob(facts: AgentEventFacts, move: JobSettling): AgentEventWrites {
   const { job, event } = facts;
   if (!job || isAnotherAttempt(job, event)) return strayEvent(facts);
   const state = advanceJob(job.state, move);
-  if (!state) return writes({});
+  // A refusal of what is over already: somebody offered it again.
+  if (!state) return move.type === "reject" ? strayEvent(facts) : writes({});
 
   const ended = event.type === "job_ended" ? event : undefined;
-  const failure = failureOf(move);
+  const failure = failureOf(move, job);
   const settled: JobRow = {
     ...job,
     state,
     endedAt: facts.now,
-    failure: failure ?? null,
+    failure: failure ? { code: failure.code, message: failure.message } : null,
     exitCode: ended?.result?.exitCode ?? null,
     plan: ended?.result?.plan ?? null,
+    report: ended?.report ?? null,
     log: ended ? { bytes: ended.logBytes, sha256: ended.logSha256 } : { bytes: 0, sha256: "" },
     logComplete: (ended?.logBytes ?? 0) === 0,
   };
@@ -111,7 +98,7 @@ function settleJob(facts: AgentEventFacts, move: Settling): AgentEventWrites {
   const details = {
     ...jobDetails(job),
     outcome: state.status,
-    ...(failure ? { failure } : {}),
+    ...(settled.failure ? { failure: settled.failure } : {}),
     ...(ended ? { artifacts: ended.artifacts, log: settled.log } : {}),
   };
   return writes({
@@ -130,34 +117,26 @@ function applyHealth(
   // A component that is gone by now: its last status came late.
   if (!component || !install) return writes({});
   const { health, because, drift } = event;
-  const details = { component: component.name, health, because, ...(drift ? { drift } : {}) };
+  const details = {
+    name: install.name,
+    component: component.name,
+    health,
+    because,
+    ...(drift ? { drift } : {}),
+  };
   return writes({
-    install: bump(event.code === "not_synced" ? lookAgain(install) : install),
-    component: { ...component, health, healthBecause: because, drift: drift ?? null },
-    audit: [record(facts, "component.health", install.name, details)],
-    wake: { install: install.name },
-  });
-}
-
-/** The journal is new: jobs the agent had and knows nothing of now cannot be known by anybody. */
-function applyInventory(
-  facts: AgentEventFacts,
-  event: Extract<AgentEvent, { type: "inventory" }>,
-): AgentEventWrites {
-  const found = new Set(event.jobs.map(({ job, attempt }) => `${job}/${attempt}`));
-  const because = "the agent lost its journal and knows nothing of this job";
-  const abandoned = (facts.open ?? []).flatMap((job): JobRow[] => {
-    if (found.has(`${job.id}/${job.attempt}`) || facts.undelivered?.has(job.id)) return [];
-    const state = advanceJob(job.state, { type: "abandon", at: facts.now, because });
-    if (!state || !isSettled(state)) return [];
-    const failure = { code: "lost" as const, message: because };
-    return [{ ...job, state, endedAt: facts.now, failure, log: null, logComplete: false }];
-  });
-  const details = { found: event.jobs, abandoned: abandoned.map(({ id }) => id) };
-  return writes({
-    jobs: abandoned,
-    audit: [record(facts, "agent.inventory", facts.agent, details)],
-    wake: { ...(facts.install ? { install: facts.install.name } : {}), releases: true },
+    install: bump(event.code === "not_synced" ? forgetSynced(install) : install),
+    components: [
+      recordHealth(component, {
+        health,
+        because,
+        drift: drift ?? null,
+        source: "agent",
+        at: facts.now,
+      }),
+    ],
+    audit: [record(facts, "component.health", install.id, details)],
+    wake: { install: install.id },
   });
 }
 
@@ -190,11 +169,18 @@ function applyImages(
   });
 }
 
+/** Why an agent did not run it: somebody who is not this server may have signed it. */
+function refusalOf(event: AgentEvent): { code?: string; because?: string } {
+  if (event.type === "job_rejected") return { code: event.code, because: event.because };
+  if (event.type !== "job_ended" || event.outcome.kind !== "failed") return {};
+  return { code: event.outcome.code, because: event.outcome.message };
+}
+
 /** An event about no job this agent could hold: kept on record, changes nothing. */
 function strayEvent(facts: AgentEventFacts): AgentEventWrites {
   const { event } = facts;
   const about = "job" in event ? { job: event.job, attempt: event.attempt } : {};
-  const details = { type: event.type, ...about };
+  const details = { type: event.type, ...about, ...refusalOf(event) };
   return writes({ audit: [record(facts, "agent.stray_event", facts.agent, details)] });
 }
 
@@ -202,8 +188,8 @@ function isAnotherAttempt(job: JobRow, event: AgentEvent): boolean {
   return "attempt" in event && event.attempt !== job.attempt;
 }
 
-function jobDetails({ operation, install, component, release, attempt }: JobRow) {
-  return { operation, install, component, release, attempt };
+function jobDetails({ operation, install, installName, component, release, attempt }: JobRow) {
+  return { operation, install, installName, component, release, attempt };
 }
 
 function wakeFor({ install, audience }: JobRow): AgentEventWrites["wake"] {
@@ -217,8 +203,4 @@ function record(
   details: Record<string, unknown>,
 ): AuditEntry {
   return { at: now, actor: agent, action, subject, details };
-}
-
-function writes(some: Partial<AgentEventWrites>): AgentEventWrites {
-  return { jobs: [], images: [], audit: [], wake: {}, ...some };
 }

@@ -1,13 +1,15 @@
 // Carries out the link machine's commits, each in one transaction that is refused when a later
 // connection of the same agent has taken over.
 
-import type { AgentEvent } from "@exclave/api";
-import { advanceJob, Failure, type Instant, unreachable } from "@exclave/core";
+import type { AgentEvent, AppliedComponent } from "@exclave/api";
+import { type AuditEntry, advanceJob, Failure, unreachable } from "@exclave/core";
 import { audit, type ServerContext } from "../context.ts";
-import type { AgentRow, JobRow } from "../store/rows.ts";
+import { endUnheard } from "../job/cancel-job.ts";
+import type { AgentRow, InstallRow, JobRow } from "../store/rows.ts";
 import { componentKey, type Tables } from "../store/store.ts";
-import { type AgentEventWrites, applyAgentEvent } from "./apply-agent-event.ts";
-import { type LinkWrite } from "./link-state.ts";
+import type { AgentEventWrites, InventoryFacts } from "./agent-event-writes.ts";
+import { applyAgentEvent } from "./apply-agent-event.ts";
+import { isWaiting, type LinkWrite, type SequencedCommand } from "./link-state.ts";
 import { writeAll } from "./write-agent-event.ts";
 
 export interface CommittedLinkWrite {
@@ -15,7 +17,8 @@ export interface CommittedLinkWrite {
   readonly wake: AgentEventWrites["wake"];
 }
 
-type Context = Pick<ServerContext, "store" | "now">;
+type Context = Pick<ServerContext, "store" | "now"> & Partial<Pick<ServerContext, "repeats">>;
+type EventContext = Context & { readonly isHealthOften: () => boolean };
 const NOTHING: CommittedLinkWrite = { jobs: [], wake: {} };
 
 export function commitLinkWrite(
@@ -23,6 +26,8 @@ export function commitLinkWrite(
   agentId: string,
   epoch: number,
   write: LinkWrite,
+  /** Whether this agent told of more changes of health than are a row each. */
+  { isHealthOften = () => false }: { readonly isHealthOften?: () => boolean } = {},
 ): Promise<CommittedLinkWrite> {
   return context.store.transaction(async (tx) => {
     const agent = await fencedAgent(tx, agentId, write.kind === "session" ? epoch - 1 : epoch);
@@ -36,12 +41,16 @@ export function commitLinkWrite(
         await tx.outbox.trim(agent.audience, write.seq);
         return NOTHING;
       case "event":
-        await tx.agents.put({ ...agent, upAcked: write.seq });
-        return commitAgentEvent(tx, agent, write.event, context.now());
+        await tx.agents.put({ ...agent, upAcked: write.seq, ...trustIn(write.event) });
+        return commitAgentEvent(tx, agent, write.event, { ...context, isHealthOften });
       default:
         return unreachable(write);
     }
   });
+}
+
+function trustIn(event: AgentEvent): Partial<AgentRow> {
+  return event.type === "trust_changed" ? { trustVersion: event.version } : {};
 }
 
 async function fencedAgent(tx: Tables, id: string, epoch: number): Promise<AgentRow> {
@@ -73,7 +82,11 @@ async function commitSession(
     runtime,
     seenAt: context.now(),
     everConnected: true,
+    trustVersion: hello.trustVersion ?? 0,
+    checkpointSize: Math.max(0, ...(hello.checkpointSizes ?? [])),
+    ...(write.reset === undefined ? {} : { reset: { at: context.now(), because: write.reset } }),
   });
+  if (hello.issueNo !== undefined) await raiseIssueNo(tx, context, agent, hello.issueNo);
   if (write.reset === undefined) {
     await tx.outbox.trim(agent.audience, downAcked);
   } else {
@@ -87,14 +100,60 @@ async function commitSession(
       details: { because: write.reset, journalId, before: agent.journalId },
     });
   }
-  const details = { epoch, version, platform, runtime, bootId: hello.bootId };
+  const withdrawn = await commitWithdrawn(tx, context, write.withdrawn ?? []);
+  const { bootId, trustVersion } = hello;
+  const details = { epoch, version, platform, runtime, bootId, trustVersion };
+  const connected = { actor: agent.id, action: "agent.connected", subject: agent.audience };
+  // One that comes back again and again is on record once a minute, with a number.
+  if (context.repeats?.isFirst({ ...connected, details }) ?? true) {
+    await audit(tx, context, { ...connected, details });
+  }
+  return withdrawn;
+}
+
+/** Offers that were cancelled before their agent had them: it never will, so they end here. */
+async function commitWithdrawn(
+  tx: Tables,
+  context: Context,
+  withdrawn: readonly SequencedCommand[],
+): Promise<CommittedLinkWrite> {
+  const jobs: JobRow[] = [];
+  for (const { row, body } of withdrawn) {
+    if (body.type !== "job_cancel" || !isWaiting(body)) continue;
+    await tx.outbox.replace(row, body);
+    const job = await tx.jobs.get(body.job);
+    const end = { type: "end", at: context.now(), outcome: { kind: "cancelled" } } as const;
+    const state = job && advanceJob(job.state, end);
+    if (!job || !state || job.attempt !== body.attempt) continue;
+    const because = "it was cancelled before its agent had it";
+    jobs.push(await endUnheard(tx, context, { ...job, state }, because));
+    await audit(tx, context, {
+      actor: "server",
+      action: "job.withdrawn",
+      subject: job.id,
+      details: { attempt: job.attempt, because },
+    });
+  }
+  const install = jobs.find((job) => job.install !== null)?.install;
+  const wake = { ...(install ? { install } : {}), releases: jobs.length > 0 };
+  return { jobs, wake };
+}
+
+/** A server restored from a backup has forgotten numbers it gave; the agent has not. */
+async function raiseIssueNo(
+  tx: Tables,
+  context: Context,
+  { id, audience }: AgentRow,
+  issueNo: number,
+): Promise<void> {
+  const before = await tx.raiseIssueNo(audience, issueNo);
+  if (before >= issueNo) return;
   await audit(tx, context, {
-    actor: agent.id,
-    action: "agent.connected",
-    subject: agent.audience,
-    details,
+    actor: id,
+    action: "agent.issue_numbers_caught_up",
+    subject: audience,
+    details: { from: before, to: issueNo },
   });
-  return NOTHING;
 }
 
 async function commitOffer(
@@ -127,30 +186,76 @@ async function commitAgentEvent(
   tx: Tables,
   agent: AgentRow,
   event: AgentEvent,
-  now: Instant,
+  context: EventContext,
 ): Promise<CommittedLinkWrite> {
+  const now = context.now();
   const named = "job" in event ? await tx.jobs.get(event.job) : undefined;
   const job = named?.audience === agent.audience ? named : undefined;
-  const installName = job?.install ?? (agent.kind === "install" ? agent.audience : undefined);
-  const install = installName === undefined ? undefined : await tx.installs.get(installName);
+  const installId = job?.install ?? (agent.kind === "install" ? agent.audience : undefined);
+  const install = installId === undefined ? undefined : await tx.installs.get(installId);
   const componentName = event.type === "health" ? event.component : (job?.component ?? undefined);
   const component =
     install && componentName !== undefined
-      ? await tx.components.get(componentKey(install.name, componentName))
+      ? await tx.components.get(componentKey(install.id, componentName))
       : undefined;
   const facts = { event, agent: agent.id, audience: agent.audience, now, job, install, component };
   const writes = applyAgentEvent(
-    event.type === "inventory" ? { ...facts, ...(await openJobs(tx, agent)) } : facts,
+    event.type === "inventory"
+      ? { ...facts, inventory: await inventoryFacts(tx, agent, install, event.deployed ?? []) }
+      : facts,
   );
-  await writeAll(tx, writes);
+  await writeAll(tx, {
+    ...writes,
+    audit: writes.audit.filter((entry) => isOwnRow(entry, context)),
+  });
   return { jobs: writes.jobs, wake: writes.wake };
 }
 
-async function openJobs(tx: Tables, { audience }: AgentRow) {
+/** An agent may raise as many alarms as it likes: the first of a kind in a minute is a row of its own. */
+function isOwnRow(entry: AuditEntry, { repeats, isHealthOften }: EventContext): boolean {
+  const isRemark = REMARKS.has(entry.action);
+  const isFlapping = entry.action === "component.health" && isHealthOften();
+  return isRemark || isFlapping ? (repeats?.isFirst(entry) ?? true) : true;
+}
+
+const REMARKS: ReadonlySet<string> = new Set([
+  "agent.alarm",
+  "agent.stray_event",
+  "agent.inventory",
+]);
+
+/**
+ * An inventory that was lost and comes again is older than what the agent took on since. An offer it
+ * has acknowledged is in its journal, and what became of it is told by a later event; unless that very
+ * journal was lost.
+ */
+function isYetToBeTold({ state }: JobRow, reset: AgentRow["reset"]): boolean {
+  return state.status === "offered" && !(reset && state.since < reset.at);
+}
+
+async function inventoryFacts(
+  tx: Tables,
+  { audience, reset }: AgentRow,
+  install: InstallRow | undefined,
+  deployed: readonly AppliedComponent[],
+): Promise<InventoryFacts> {
   const open = await tx.jobs.open(audience);
   const sent = await tx.outbox.sent(audience);
-  const undelivered = new Set(
-    sent.filter(({ body }) => body.type === "job_offer").map(({ job }) => job),
-  );
-  return { open: open.filter(({ state }) => state.status !== "queued"), undelivered };
+  const undelivered = new Set<string>([
+    ...sent.filter(({ body }) => body.type === "job_offer").map(({ job }) => job),
+    ...open.filter((job) => isYetToBeTold(job, reset)).map(({ id }) => id),
+  ]);
+  const components = install ? await tx.components.ofInstall(install.id) : [];
+  const channel = install && (await tx.channels.of(install.app, install.channel));
+  const ids = new Set([...deployed.map(({ release }) => release), channel?.release ?? ""]);
+  const rows = await Promise.all([...ids].map((id) => tx.releases.get(id)));
+  return {
+    open: open.filter(({ state }) => state.status !== "queued"),
+    undelivered,
+    components,
+    releases: new Map(
+      rows.flatMap((row) => (row && row.app === install?.app ? [[row.id, row] as const] : [])),
+    ),
+    channel,
+  };
 }

@@ -2,30 +2,59 @@
 
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import { FRAME_BYTES_MAX, LINK_PATH, LINK_PROTOCOL } from "@exclave/api";
-import { WebSocketServer } from "ws";
-import { audit, type Presence, type ServerContext } from "../context.ts";
+import {
+  createSystemTimers,
+  FRAME_BYTES_MAX,
+  LINK_PATH,
+  LINK_PROTOCOL,
+  type Timers,
+  UNPROVEN_MAX,
+} from "@exclave/api";
+import { type Audience, Instant } from "@exclave/core";
+import { type WebSocket, WebSocketServer } from "ws";
+import { type AgentWatch, audit, type Presence, type ServerContext } from "../context.ts";
 import type { AgentRow } from "../store/rows.ts";
+import { createAgentQuotas } from "./agent-quota.ts";
 import { type LinkSession, startLinkSession } from "./link-session.ts";
 
 const TICK_MS = 1_000;
+const SHOW_RECORD_EVERY_MS = 3 * 60_000;
+
+interface LiveAgent {
+  readonly session: LinkSession;
+  readonly agent: AgentRow;
+  watch: AgentWatch;
+}
+const TICKS_LATE_MAX = 3;
 
 export interface LinkEndpointOptions {
   readonly pingMs: number;
   /** Told when an agent came or went. */
   readonly onPresence: (agent: AgentRow) => void;
+  /** The system's unless given. */
+  readonly timers?: Timers;
+  /** Never set back, in milliseconds; the process's own unless given. */
+  readonly elapsedMs?: () => number;
+  /** How often sessions look at the time. */
+  readonly tickMs?: number;
 }
 
 export interface LinkEndpoint extends Presence {
   handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
-  look(audience: string): void;
+  /** A connection that is up; whose it is, it has yet to say. */
+  accept(socket: WebSocket): void;
+  look(audience: Audience): void;
+  /** There is a new trust document. */
+  trustChanged(): void;
   close(): Promise<void>;
 }
 
 export function createLinkEndpoint(
   context: () => ServerContext,
-  { pingMs, onPresence }: LinkEndpointOptions,
+  options: LinkEndpointOptions,
 ): LinkEndpoint {
+  const { pingMs, onPresence, tickMs = TICK_MS } = options;
+  const { timers = createSystemTimers(), elapsedMs = () => performance.now() } = options;
   const sockets = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -33,50 +62,97 @@ export function createLinkEndpoint(
     handleProtocols: (protocols) => (protocols.has(LINK_PROTOCOL) ? LINK_PROTOCOL : false),
   });
   const sessions = new Set<LinkSession>();
-  const live = new Map<string, { readonly session: LinkSession; readonly agent: AgentRow }>();
+  const live = new Map<Audience, LiveAgent>();
+  const audiences = new WeakMap<LinkSession, Audience>();
+  const unproven = new Set<LinkSession>();
+  const quotas = createAgentQuotas();
   const goodbyes = new Set<Promise<unknown>>();
-  const timer = setInterval(() => sessions.forEach((session) => session.tick()), TICK_MS);
+  const stopTicking = timers.every(tickMs, tick);
+  let tickedAt = elapsedMs();
+  const stopShowing = timers.every(SHOW_RECORD_EVERY_MS, showRecord);
   let isClosing = false;
 
-  return { handleUpgrade, isOnline: (audience) => live.has(audience), look, close };
+  return {
+    handleUpgrade,
+    accept,
+    isOnline: (audience) => live.has(audience),
+    watchOf: (audience) => live.get(audience)?.watch,
+    look,
+    trustChanged,
+    close,
+  };
+
+  /** A server that was busy has not read what agents said meanwhile: it is not they who fell silent. */
+  function tick(): void {
+    const isLate = elapsedMs() - tickedAt > TICKS_LATE_MAX * tickMs;
+    tickedAt = elapsedMs();
+    if (!isLate) for (const session of sessions) session.tick();
+  }
 
   function handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const path = new URL(request.url ?? "/", "http://server").pathname;
     if (path !== LINK_PATH || isClosing) {
-      socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n");
+      // The other side may never close its half: it is not waited for.
+      socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n", () => socket.destroy());
       return;
     }
-    sockets.handleUpgrade(request, socket, head, (webSocket) => {
-      // A few agents come back at once; many are spread out so that they do not come as a herd.
-      const reconnectSpreadMs = Math.min(30_000, 200 + sessions.size * 20);
-      const session = startLinkSession({
-        context: context(),
-        socket: webSocket,
-        settings: { pingMs, reconnectSpreadMs },
-        onLive,
-        onClosed,
-      });
-      sessions.add(session);
+    sockets.handleUpgrade(request, socket, head, accept);
+  }
+
+  function accept(socket: WebSocket): void {
+    // A few agents come back at once; many are spread out so that they do not come as a herd.
+    const reconnectSpreadMs = Math.min(30_000, 200 + sessions.size * 20);
+    const session = startLinkSession({
+      context: context(),
+      socket,
+      settings: { pingMs, reconnectSpreadMs },
+      quotas,
+      timers,
+      onLive,
+      onLooks,
+      onClosed,
     });
+    sessions.add(session);
+    unproven.add(session);
+    makeRoom();
+  }
+
+  /** An agent proves itself in one turn: whoever has been at it for longest is none. */
+  function makeRoom(): void {
+    const [oldest] = unproven;
+    if (unproven.size > UNPROVEN_MAX && oldest) oldest.cut();
   }
 
   function onLive(session: LinkSession, agent: AgentRow): void {
+    unproven.delete(session);
     const before = live.get(agent.audience);
-    live.set(agent.audience, { session, agent });
+    const watch = { since: context().now(), looks: new Map() };
+    live.set(agent.audience, { session, agent, watch });
+    audiences.set(session, agent.audience);
     before?.session.goAway("a later connection of this agent has taken over", 1_000);
     say(agent, "connected");
     onPresence(agent);
   }
 
-  function onClosed(session: LinkSession): void {
+  function onLooks(session: LinkSession, looks: readonly { component: string; agoMs: number }[]) {
+    const audience = audiences.get(session);
+    const held = audience === undefined ? undefined : live.get(audience);
+    if (held?.session !== session) return;
+    const now = context().now();
+    const seen = looks.map(
+      ({ component, agoMs }) => [component, Instant.parse(Math.max(0, now - agoMs))] as const,
+    );
+    held.watch = { ...held.watch, looks: new Map(seen) };
+  }
+
+  function onClosed(session: LinkSession, agent: AgentRow | undefined): void {
     sessions.delete(session);
-    for (const [audience, { session: held, agent }] of live) {
-      if (held !== session) continue;
-      live.delete(audience);
-      say(agent, "disconnected");
-      const goodbye = noteGoodbye(agent).finally(() => goodbyes.delete(goodbye));
-      goodbyes.add(goodbye);
-    }
+    unproven.delete(session);
+    if (!agent || live.get(agent.audience)?.session !== session) return;
+    live.delete(agent.audience);
+    say(agent, "disconnected");
+    const goodbye = noteGoodbye(agent).finally(() => goodbyes.delete(goodbye));
+    goodbyes.add(goodbye);
   }
 
   async function noteGoodbye({ id }: AgentRow): Promise<void> {
@@ -86,12 +162,9 @@ export function createLinkEndpoint(
         const row = await tx.agents.get(id);
         if (!row) return undefined;
         await tx.agents.put({ ...row, seenAt: now() });
-        await audit(tx, context(), {
-          actor: id,
-          action: "agent.disconnected",
-          subject: row.audience,
-          details: { epoch: row.sessionEpoch },
-        });
+        const details = { epoch: row.sessionEpoch };
+        const gone = { actor: id, action: "agent.disconnected", subject: row.audience, details };
+        if (context().repeats.isFirst(gone)) await audit(tx, context(), gone);
         return row;
       });
       if (agent) onPresence(agent);
@@ -100,19 +173,29 @@ export function createLinkEndpoint(
     }
   }
 
-  function say({ audience, kind, id }: AgentRow, what: string): void {
-    const install = kind === "install" ? audience : null;
-    const message = `the agent of ${audience} ${what}`;
+  function say({ audience, installName, id }: AgentRow, what: string): void {
+    const name = installName ?? audience;
+    const install = installName === null ? null : { id: audience, name };
+    const message = `the agent of ${name} ${what}`;
     context().live.say({ kind: "agent", subject: id, install, component: null, message });
   }
 
-  function look(audience: string): void {
+  function look(audience: Audience): void {
     live.get(audience)?.session.look();
+  }
+
+  function showRecord(): void {
+    for (const { session } of live.values()) session.showRecord();
+  }
+
+  function trustChanged(): void {
+    for (const { session } of live.values()) session.trustChanged();
   }
 
   async function close(): Promise<void> {
     isClosing = true;
-    clearInterval(timer);
+    stopTicking();
+    stopShowing();
     for (const session of sessions) session.goAway("the server is stopping", 500);
     sockets.close();
     const deadline = Date.now() + 1_000;

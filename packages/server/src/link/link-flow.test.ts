@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
+import { createHash, generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import { describe, test } from "node:test";
 import {
@@ -15,9 +15,9 @@ import {
   listPlugins,
 } from "@exclave/api";
 import { WebSocket } from "ws";
-import { PUBLISH_JOB } from "../grants.ts";
+import { PUBLISH_JOB } from "../job/grants.ts";
 import { connectAgent, join, joinVendorAgent, newMemory } from "../testing/scripted-agent.ts";
-import { buildAgent, builtBy, release, uploadSource } from "../testing/scripted-vendor.ts";
+import { buildAgent, builtBy, PLUGINS, release, uploadSource } from "../testing/scripted-vendor.ts";
 import { assertOnRecord, testServer, until } from "../testing/test-server.ts";
 
 const ONE = "app: crm\ncomponents:\n  - { name: api, type: command, source: ./api }\n";
@@ -32,6 +32,22 @@ describe("joining and connecting", () => {
     assert.equal(identity.audience, "build");
     await assert.rejects(join(joinString), /used before/);
     await assertOnRecord(server, "join.created", "agent.joined");
+  });
+
+  test("a join whose answer was lost is answered again to the same key, and to no other", async (t) => {
+    const server = await testServer(t);
+    const { joinString } = await server.client.call(createJoin, { body: { kind: "build" } });
+    const keys = generateKeyPairSync("ed25519");
+
+    const first = await join(joinString, keys);
+    const again = await join(joinString, keys);
+
+    assert.deepEqual(
+      [again.agent, again.keyGeneration],
+      [first.agent, first.keyGeneration],
+      "the same agent, and its keys are not replaced",
+    );
+    await assert.rejects(join(joinString), /used before/);
   });
 
   test("an agent that proves its key is welcome, another is not", async (t) => {
@@ -308,5 +324,6 @@ test("plugins are known once the build agent has published them", async (t) => {
   const viewer = createClient({ url: server.url, token: server.token });
   const { items } = await viewer.call(listPlugins);
 
-  assert.deepEqual(items.map(({ type }) => type).toSorted(), ["command", "image", "terraform"]);
+  const types = PLUGINS.map(({ type }) => type).toSorted();
+  assert.deepEqual(items.map(({ type }) => type).toSorted(), types);
 });

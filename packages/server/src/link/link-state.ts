@@ -1,9 +1,7 @@
 // The values of the link machine: what it knows, what happens to it, and what it wants done.
 
 import type { AgentEvent, AgentFrame, LogFrame, ServerCommand, ServerFrame } from "@exclave/api";
-
-/** How many commands may be on their way without an acknowledgement. */
-export const COMMAND_WINDOW = 32;
+import type { OutboxCommand } from "../store/rows.ts";
 
 /** What the store knows of an agent's link. */
 export interface LinkRecord {
@@ -17,10 +15,24 @@ export interface LinkRecord {
   readonly downAcked: number;
 }
 
+/** As it waits in the outbox, or signed already. */
+export type Command = OutboxCommand | ServerCommand;
+
+/** Whether it is still to be signed. */
+export function isWaiting(command: Command): command is OutboxCommand {
+  if ("envelope" in command) return false;
+  return command.type === "job_offer" || command.graceMs !== undefined;
+}
+
+/** A command is signed by the shell, on its way out. */
+export type OutgoingFrame =
+  | Exclude<ServerFrame, { type: "command" }>
+  | { readonly type: "command"; readonly seq: number; readonly body: Command };
+
 export interface SequencedCommand {
   readonly row: number;
   readonly seq: number;
-  readonly body: ServerCommand;
+  readonly body: Command;
 }
 
 export interface LinkSettings {
@@ -45,9 +57,12 @@ export interface LiveLink {
   readonly unacked: readonly SequencedCommand[];
   /** Nothing came from the agent since: the id of the ping it has not answered, and since when. */
   readonly ping: { readonly id: number; readonly heardAt: number; readonly sentAt: number };
+  /** When commands were last sent again, and from where they are wanted once more since. */
+  readonly resend: { readonly at: number; readonly wantedFrom?: number };
   readonly settings: LinkSettings;
 }
 
+type Pong = Extract<AgentFrame, { type: "pong" }>;
 export type Hello = Extract<AgentFrame, { type: "hello" }>;
 
 export type LinkInput =
@@ -59,17 +74,21 @@ export type LinkInput =
       readonly now: number;
     }
   | { readonly kind: "frame"; readonly frame: Exclude<AgentFrame, Hello>; readonly now: number }
-  /** `durable` is how much of that log is on disk; absent when it is no job of this agent. */
+  /**
+   * `durable` is how much of that log is on disk, absent when this agent does not write it; `most` how long it may
+   * become, absent while its job runs.
+   */
   | {
       readonly kind: "log";
       readonly frame: LogFrame;
       readonly durable?: number;
+      readonly most?: number;
       readonly now: number;
     }
   /** Commands in the outbox that have no sequence yet, oldest first. */
   | {
       readonly kind: "waiting";
-      readonly rows: readonly { readonly row: number; readonly body: ServerCommand }[];
+      readonly rows: readonly { readonly row: number; readonly body: Command }[];
     }
   | { readonly kind: "tick"; readonly now: number };
 
@@ -77,6 +96,8 @@ export type LinkInput =
 export interface HelloFacts {
   /** Absent when no such agent joined. */
   readonly record?: LinkRecord;
+  /** It connects too often: how long it is to stay away. */
+  readonly retryAfterMs?: number;
   /** Whether the proof is by that agent's key over this connection's nonce. */
   readonly isProven: boolean;
   /** Commands that have a sequence and were never acknowledged, lowest first. */
@@ -99,6 +120,8 @@ export type LinkWrite =
       readonly downHead: number;
       readonly downAcked: number;
       readonly renumbered: readonly SequencedCommand[];
+      /** Offers that never reached the agent and were cancelled meanwhile: cancels take their numbers. */
+      readonly withdrawn?: readonly SequencedCommand[];
       readonly reset?: string;
       readonly hello: Hello;
     }
@@ -113,6 +136,7 @@ export type LinkWrite =
   /** Commands up to here are in the agent's journal. */
   | { readonly kind: "acked"; readonly seq: number };
 
+export type JoinWanted = Extract<AgentFrame, { type: "join_want" }>;
 export type GrantWanted = Extract<AgentFrame, { type: "grant_want" }>;
 
 export type LinkEffect =
@@ -124,9 +148,13 @@ export type LinkEffect =
       readonly offset: number;
       readonly bytes: Uint8Array;
     }
-  | { readonly kind: "send"; readonly frame: ServerFrame }
+  | { readonly kind: "send"; readonly frame: OutgoingFrame }
   /** Make and send a grant, if that job is this agent's. */
   | { readonly kind: "grant"; readonly wanted: GrantWanted }
+  /** Make and send a join string, if that job is a setup of this agent that has had none. */
+  | { readonly kind: "join"; readonly wanted: JoinWanted }
+  /** When the agent last looked at each component. */
+  | { readonly kind: "looks"; readonly looks: NonNullable<Pong["looks"]> }
   /** Room for commands: look into the outbox and come back with `waiting`. */
   | { readonly kind: "look"; readonly limit: number }
   | { readonly kind: "close"; readonly because: string };

@@ -9,7 +9,11 @@ export interface Session {
   readonly downAcked: number;
   readonly unacked: readonly SequencedCommand[];
   readonly renumbered: readonly SequencedCommand[];
+  /** Offers the agent never had and nobody wants any more, as the cancels that go in their place. */
+  readonly withdrawn: readonly SequencedCommand[];
   readonly reset?: string;
+  /** This server was set back: what it has forgotten, the agent has to tell. */
+  readonly isSetBack: boolean;
 }
 
 export function resumeSession(
@@ -20,12 +24,14 @@ export function resumeSession(
   const reset = resetReason(hello, record);
   if (reset === undefined) {
     const downAcked = Math.max(record.downAcked, hello.downAcked);
+    const coming = withoutCancelled(unacked.filter(({ seq }) => seq > downAcked));
     return {
       upAcked: record.upAcked,
       downHead: record.downHead,
       downAcked,
-      unacked: unacked.filter(({ seq }) => seq > downAcked),
+      ...coming,
       renumbered: [],
+      isSetBack: false,
     };
   }
   // What is still in the outbox never reached the journal that counts now. Its numbers begin after
@@ -41,8 +47,32 @@ export function resumeSession(
     downAcked: hello.downAcked,
     unacked: renumbered,
     renumbered,
+    withdrawn: [],
     reset,
+    // An agent with a new journal sends an inventory unasked.
+    isSetBack: hello.journalId === record.journalId,
   };
+}
+
+/**
+ * The agent's journal ends before these commands, so none of them was ever acted on. An offer that was cancelled
+ * since need not be made: its number must be used, and the cancel does no harm there.
+ */
+function withoutCancelled(
+  coming: readonly SequencedCommand[],
+): Pick<Session, "unacked" | "withdrawn"> {
+  const cancels = new Map(
+    coming.flatMap(({ body }) =>
+      body.type === "job_cancel" ? [[`${body.job}/${body.attempt}`, body] as const] : [],
+    ),
+  );
+  const withdrawn = coming.flatMap((command) => {
+    const { body } = command;
+    const cancel = cancels.get(`${body.job}/${body.attempt}`);
+    return body.type === "job_offer" && cancel ? [{ ...command, body: cancel }] : [];
+  });
+  const inPlace = new Map(withdrawn.map((command) => [command.seq, command]));
+  return { unacked: coming.map((command) => inPlace.get(command.seq) ?? command), withdrawn };
 }
 
 /** The last event that will not come again: all above it are still in the journal, and are wanted. */

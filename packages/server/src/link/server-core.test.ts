@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { AgentEvent, AgentFrame, ServerFrame } from "@exclave/api";
+import { type AgentEvent, type AgentFrame, COMMAND_WINDOW } from "@exclave/api";
 import { AgentId, JobId } from "@exclave/core";
 import fc from "fast-check";
 import {
-  COMMAND_WINDOW,
   type HelloFacts,
   type LinkEffect,
   type LinkInput,
   type LinkRecord,
   type LinkState,
   type LiveLink,
+  type OutgoingFrame,
 } from "./link-state.ts";
 import { stepLink } from "./server-core.ts";
 
@@ -73,7 +73,7 @@ function live(changes: Partial<LiveLink> = {}): LiveLink {
   return { ...state, ...changes };
 }
 
-const frames = (effects: readonly LinkEffect[]): ServerFrame[] =>
+const frames = (effects: readonly LinkEffect[]): OutgoingFrame[] =>
   effects.flatMap((effect) => (effect.kind === "send" ? [effect.frame] : []));
 const brief = (effects: readonly LinkEffect[]): string[] =>
   effects.map((effect) => {
@@ -118,6 +118,30 @@ describe("a hello", () => {
     const { effects } = greet(hello({ downAcked: 3 }), facts);
 
     assert.deepEqual(brief(effects), ["commit session", "send welcome", "send command 4", "look"]);
+  });
+
+  test("has an offer that was cancelled meanwhile, and that it never had, withdrawn", () => {
+    const offer = { type: "job_offer", job: JOB, attempt: 1, payload: "e30=" } as const;
+    const cancel = { type: "job_cancel", job: JOB, attempt: 1, graceMs: 0 } as const;
+    const unacked = [
+      { row: 10, seq: 3, body: offer },
+      { row: 11, seq: 4, body: cancel },
+    ];
+    const known = record({ downHead: 4, downAcked: 2 });
+
+    const never = greet(hello({ downAcked: 2 }), { record: known, unacked });
+    const had = greet(hello({ downAcked: 3 }), { record: known, unacked });
+
+    const withdrawn = ({ effects }: typeof never) =>
+      effects.flatMap((effect) =>
+        effect.kind === "commit" && effect.write.kind === "session" ? effect.write.withdrawn : [],
+      );
+    assert.deepEqual(withdrawn(never), [{ row: 10, seq: 3, body: cancel }]);
+    assert.deepEqual(
+      frames(never.effects).flatMap((frame) => (frame.type === "command" ? [frame.body.type] : [])),
+      ["job_cancel", "job_cancel"],
+    );
+    assert.deepEqual(withdrawn(had), []);
   });
 
   test("with a new journal starts both sequences anew, in the open", () => {
@@ -255,6 +279,34 @@ describe("commands", () => {
     });
 
     assert.deepEqual(brief(effects), ["send command 2"]);
+  });
+
+  test("are sent again once a second at most, and what was asked for meanwhile is not forgotten", () => {
+    const state = live({ unacked: [command(1, 1), command(2, 2)], downHead: 2 });
+    const ask = (from: number, now: number) =>
+      ({ kind: "frame", frame: { type: "resend", from }, now }) as const;
+
+    const first = stepLink(state, ask(1, 5_000));
+    const again = stepLink(first.state, ask(2, 5_010));
+    const early = stepLink(again.state, { kind: "tick", now: 5_500 });
+    const late = stepLink(again.state, { kind: "tick", now: 6_000 });
+
+    assert.deepEqual(brief(first.effects), ["send command 1", "send command 2"]);
+    assert.deepEqual(brief(again.effects), []);
+    assert.ok(!brief(early.effects).some((effect) => effect.includes("command")));
+    assert.deepEqual(brief(late.effects), ["send command 2"]);
+  });
+
+  test("of many bytes go out as far as the window's bytes go", () => {
+    const payload = "A".repeat(200 * 1024);
+    const rows = Array.from({ length: 10 }, (_, row) => ({
+      row,
+      body: { type: "job_offer", job: JOB, attempt: row + 1, payload } as const,
+    }));
+
+    const { effects } = stepLink(live(), { kind: "waiting", rows });
+
+    assert.equal(frames(effects).length, 5);
   });
 
   test("acknowledged and never sent end the connection", () => {

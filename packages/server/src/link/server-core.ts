@@ -8,15 +8,23 @@
 // Every commit carries the session epoch. A store that has seen a later epoch refuses it, so an
 // old connection that still thinks it is alive can write nothing.
 
-import type { AgentEvent, AgentFrame, ServerCommand, ServerFrame } from "@exclave/api";
+import {
+  type AgentEvent,
+  type AgentFrame,
+  COMMAND_WINDOW,
+  COMMAND_WINDOW_BYTES,
+  RESEND_EVERY_MS,
+  type ServerFrame,
+} from "@exclave/api";
 import { unreachable } from "@exclave/core";
 import {
-  COMMAND_WINDOW,
+  type Command,
   type Hello,
   type LinkEffect,
   type LinkInput,
   type LinkState,
   type LiveLink,
+  type OutgoingFrame,
   type SequencedCommand,
 } from "./link-state.ts";
 import { resumeSession } from "./resume-session.ts";
@@ -28,20 +36,23 @@ export interface LinkTurn {
 
 export function stepLink(state: LinkState, input: LinkInput): LinkTurn {
   if (state.phase === "closed") return { state, effects: [] };
-  if (input.kind === "opened") {
-    const frame: ServerFrame = { type: "challenge", nonce: input.nonce };
-    return turn({ phase: "challenged", nonce: input.nonce }, { kind: "send", frame });
-  }
   if (state.phase === "challenged") {
+    if (input.kind === "opened") {
+      const frame: ServerFrame = { type: "challenge", nonce: input.nonce };
+      return turn({ phase: "challenged", nonce: input.nonce }, { kind: "send", frame });
+    }
     if (input.kind === "hello") return welcome(input);
     if (input.kind === "waiting" || input.kind === "tick") return { state, effects: [] };
     return refuse("protocol", "the first frame must be a hello", false);
   }
   switch (input.kind) {
+    // It is open already, and its agent has proven who it is.
+    case "opened":
+      return { state, effects: [] };
     case "hello":
       return refuse("protocol", "there was a hello on this connection already", false);
     case "frame":
-      return receive(heard(state, input.now), input.frame);
+      return receive(heard(state, input.now), input.frame, input.now);
     case "log":
       return receiveLog(heard(state, input.now), input);
     case "waiting":
@@ -65,6 +76,10 @@ function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): 
     const because = `this key is of generation ${frame.keyGeneration}, a later one (${record.keyGeneration}) has joined`;
     return refuse("superseded", because, true);
   }
+  if (facts.retryAfterMs !== undefined) {
+    const because = "this agent connects too often";
+    return refuse("rate_limited", because, false, facts.retryAfterMs);
+  }
   if (!frame.protos.includes(1))
     return refuse("version", "this server speaks version 1 of the link", true);
 
@@ -78,6 +93,7 @@ function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): 
     downHead: session.downHead,
     unacked: session.unacked,
     ping: { id: 0, heardAt: now, sentAt: now },
+    resend: { at: now - RESEND_EVERY_MS },
     settings,
   };
   return turn(
@@ -92,6 +108,7 @@ function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): 
         downHead: session.downHead,
         downAcked: session.downAcked,
         renumbered: session.renumbered,
+        withdrawn: session.withdrawn,
         ...(session.reset === undefined ? {} : { reset: session.reset }),
         hello: frame,
       },
@@ -109,34 +126,41 @@ function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): 
         pingMs: settings.pingMs,
         reconnectSpreadMs: settings.reconnectSpreadMs,
         logs: [...facts.logs] as never,
+        ...(session.isSetBack ? { inventoryWanted: true } : {}),
         ...(facts.checkpoint ? { checkpoint: facts.checkpoint } : {}),
       },
     },
-    ...session.unacked.slice(0, COMMAND_WINDOW).map(sendCommand),
+    ...inWindow(session.unacked).map(sendCommand),
     ...look(session.unacked.length),
   );
 }
 
-function receive(state: LiveLink, frame: Exclude<AgentFrame, Hello>): LinkTurn {
+function receive(state: LiveLink, frame: Exclude<AgentFrame, Hello>, now: number): LinkTurn {
   switch (frame.type) {
     case "event":
       return receiveEvent(state, frame);
     case "ack":
       return receiveAck(state, frame.seq);
     case "resend":
-      return turn(
-        state,
-        ...inWindow(state.unacked)
-          .filter(({ seq }) => seq >= frame.from)
-          .map(sendCommand),
-      );
+      return sendAgain(state, frame.from, now);
     case "grant_want":
       return turn(state, { kind: "grant", wanted: frame });
+    case "join_want":
+      return turn(state, { kind: "join", wanted: frame });
     case "pong":
-      return { state, effects: [] };
+      return turn(state, ...(frame.looks ? [{ kind: "looks" as const, looks: frame.looks }] : []));
     default:
       return unreachable(frame);
   }
+}
+
+/** One repetition at a time: until it can have arrived, asking for more of it is only remembered. */
+function sendAgain(state: LiveLink, from: number, now: number): LinkTurn {
+  if (now - state.resend.at < RESEND_EVERY_MS) {
+    return turn({ ...state, resend: { ...state.resend, wantedFrom: from } });
+  }
+  const commands = inWindow(state.unacked).filter(({ seq }) => seq >= from);
+  return turn({ ...state, resend: { at: now } }, ...commands.map(sendCommand));
 }
 
 function receiveEvent(state: LiveLink, { seq, body }: { seq: number; body: AgentEvent }): LinkTurn {
@@ -169,9 +193,11 @@ function receiveAck(state: LiveLink, seq: number): LinkTurn {
 
 function receiveLog(
   state: LiveLink,
-  { frame, durable }: Extract<LinkInput, { kind: "log" }>,
+  { frame, durable, most = Infinity }: Extract<LinkInput, { kind: "log" }>,
 ): LinkTurn {
-  const { job, attempt, offset, bytes } = frame;
+  const { job, attempt, offset } = frame;
+  // After its end a job's log is as long as was said then: more is not taken.
+  const bytes = frame.bytes.subarray(0, Math.max(0, most - offset));
   // No job of this agent: not acknowledged, and not worth the connection either.
   if (durable === undefined) return { state, effects: [] };
   const ack = (upTo: number): LinkEffect =>
@@ -188,14 +214,16 @@ function receiveLog(
 
 function offer(
   state: LiveLink,
-  rows: readonly { readonly row: number; readonly body: ServerCommand }[],
+  rows: readonly { readonly row: number; readonly body: Command }[],
 ): LinkTurn {
   const known = new Set(state.unacked.map(({ row }) => row));
   const room = COMMAND_WINDOW - state.unacked.length;
-  const commands = rows
+  const numbered = rows
     .filter(({ row }) => !known.has(row))
     .slice(0, Math.max(0, room))
     .map(({ row, body }, index) => ({ row, seq: state.downHead + index + 1, body }));
+  // What does not fit the window stays in the outbox, where it can still be taken back.
+  const commands = inWindow([...state.unacked, ...numbered]).slice(state.unacked.length);
   if (commands.length === 0) return { state, effects: [] };
   const downHead = state.downHead + commands.length;
   return turn(
@@ -206,7 +234,10 @@ function offer(
 }
 
 function tick(state: LiveLink, now: number): LinkTurn {
-  const { ping, settings } = state;
+  const { ping, settings, resend } = state;
+  if (resend.wantedFrom !== undefined && now - resend.at >= RESEND_EVERY_MS) {
+    return sendAgain(state, resend.wantedFrom, now);
+  }
   if (now - ping.heardAt > settings.pingMs * 2.5) {
     return turn({ phase: "closed" }, { kind: "close", because: "the agent fell silent" });
   }
@@ -220,7 +251,17 @@ function heard(state: LiveLink, now: number): LiveLink {
 }
 
 function inWindow(commands: readonly SequencedCommand[]): readonly SequencedCommand[] {
-  return commands.slice(0, COMMAND_WINDOW);
+  let bytes = 0;
+  const end = commands.findIndex(({ body }, index) => {
+    bytes += sizeOf(body);
+    return index === COMMAND_WINDOW || (index > 0 && bytes > COMMAND_WINDOW_BYTES);
+  });
+  return end < 0 ? commands : commands.slice(0, end);
+}
+
+function sizeOf(body: Command): number {
+  if (body.type !== "job_offer") return 0;
+  return "envelope" in body ? body.envelope.payload.length : body.payload.length;
 }
 
 function look(unackedCount: number): LinkEffect[] {
@@ -228,12 +269,12 @@ function look(unackedCount: number): LinkEffect[] {
   return limit > 0 ? [{ kind: "look", limit }] : [];
 }
 
-function refuse(code: string, because: string, permanent: boolean): LinkTurn {
-  const frame: ServerFrame = { type: "goaway", code, because, retryAfterMs: 5_000, permanent };
+function refuse(code: string, because: string, permanent: boolean, retryAfterMs = 5_000): LinkTurn {
+  const frame: ServerFrame = { type: "goaway", code, because, retryAfterMs, permanent };
   return turn({ phase: "closed" }, send(frame), { kind: "close", because });
 }
 
-function send(frame: ServerFrame): LinkEffect {
+function send(frame: OutgoingFrame): LinkEffect {
   return { kind: "send", frame };
 }
 

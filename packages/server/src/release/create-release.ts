@@ -3,17 +3,27 @@
 import type { createRelease as call } from "@exclave/api";
 import {
   type AppConfig,
+  askedNow,
   type ComponentConfig,
   type Digest,
   Failure,
+  type Instant,
   type PluginDescriptor,
 } from "@exclave/core";
 import type { z } from "zod";
 import { audit, type ServerContext } from "../context.ts";
 import { newReleaseId } from "../identifiers.ts";
-import type { ImageRow, ReleaseComponent, ReleasePlugin, ReleaseRow } from "../store/rows.ts";
+import type {
+  AppRow,
+  ImageRow,
+  ReleaseComponent,
+  ReleasePlugin,
+  ReleaseRow,
+  ReleaseSandbox,
+} from "../store/rows.ts";
 import type { Readers, Tables } from "../store/store.ts";
 import { checkedApp } from "./app-of-release.ts";
+import { appNamed } from "./apps.ts";
 
 type Body = z.output<(typeof call)["body"]>;
 
@@ -23,17 +33,24 @@ export async function createRelease(
   by: string,
 ): Promise<ReleaseRow> {
   const { store, now, wake, live } = context;
+  await publishedRunner(store.read);
+  // Before the transaction: nobody waits for the database while a text is checked.
+  const known = descriptorsFor(await store.read.images.ofKind("plugin"), body.plugins ?? {});
+  const { config: text, file } = body;
+  const sandboxes = await knownSandboxes(store.read);
+  const check = { text, file, plugins: known, sandboxes };
+  const app = checkedApp(await context.apps.check(check, by), file);
   const release = await store.transaction(async (tx) => {
     const runner = await publishedRunner(tx);
     const images = await tx.images.ofKind("plugin");
-    const app = checkedApp(body.config, {
-      file: body.file,
-      plugins: descriptorsFor(images, body.plugins ?? {}),
-    });
+    const of = await appNamed(tx, context, { name: app.app, by });
+    const [before] = (await tx.releases.ofApp(of.id, { limit: 1 })).items;
     const row: ReleaseRow = {
       id: newReleaseId(),
-      app: app.app,
-      version: await versionFor(tx, app.app, body.version),
+      app: of.id,
+      appName: of.name,
+      version: await versionFor(tx, of, body.version),
+      number: await numberFor(tx, of, now()),
       state: "building",
       file: body.file,
       config: body.config,
@@ -42,11 +59,14 @@ export async function createRelease(
       components: app.components.map((component) => componentOf(component, app, images, body)),
       channel: body.channel ?? null,
       assembleJob: null,
+      sandboxes: (await tx.images.ofKind("sandbox")).map(sandboxOf),
       signJob: null,
+      signedBy: null,
+      unsignedBecause: null,
       digest: null,
-      statement: null,
+      rollbackNumberMin: null,
       because: null,
-      createdAt: now(),
+      createdAt: askedNow(now(), before?.createdAt),
       requestedBy: by,
     };
     await checkSources(tx, row);
@@ -57,6 +77,7 @@ export async function createRelease(
       subject: row.id,
       details: {
         app: row.app,
+        appName: row.appName,
         version: row.version,
         channel: row.channel,
         sources: body.sources,
@@ -65,7 +86,7 @@ export async function createRelease(
     });
     return row;
   });
-  const message = `release ${release.version} of ${release.app} is being built`;
+  const message = `release ${release.version} of ${release.appName} is being built`;
   live.say({ kind: "release", subject: release.id, install: null, component: null, message });
   wake.releases();
   return release;
@@ -80,6 +101,10 @@ export function descriptorsFor(
   return [...known.filter(({ type }) => !(type in own)), ...Object.values(own)];
 }
 
+export async function knownSandboxes({ images }: Pick<Readers, "images">): Promise<string[]> {
+  return (await images.ofKind("sandbox")).map(({ name }) => name);
+}
+
 async function publishedRunner({ images }: Pick<Readers, "images">): Promise<ReleaseRow["runner"]> {
   const [runner] = await images.ofKind("runner");
   if (runner) return { repository: runner.repository, digest: runner.digest };
@@ -89,14 +114,36 @@ async function publishedRunner({ images }: Pick<Readers, "images">): Promise<Rel
   );
 }
 
-async function versionFor(tx: Tables, app: string, asked: string | undefined): Promise<string> {
+/**
+ * Above every number before. Seconds, so that a server that was restored from a backup does not give
+ * numbers again that its installs have seen, and would refuse.
+ */
+async function numberFor(tx: Tables, { id }: AppRow, now: Instant): Promise<number> {
+  const { items } = await tx.releases.ofApp(id, { limit: 1 });
+  return Math.max((items[0]?.number ?? 0) + 1, Math.floor(now / 1_000));
+}
+
+/** Setting one up twice is setting it up once, unless it says otherwise. */
+const SANDBOX_EFFECTS = { apply: "idempotent", destroy: "idempotent" } as const;
+
+function sandboxOf({ name, repository, digest, descriptor }: ImageRow): ReleaseSandbox {
+  const said = Object.entries(descriptor?.operations ?? {}).map(([operation, { effect }]) => [
+    operation,
+    effect,
+  ]);
+  const effects = { ...SANDBOX_EFFECTS, ...Object.fromEntries(said) };
+  return { type: name, image: { repository, digest }, effects };
+}
+
+async function versionFor(tx: Tables, of: AppRow, asked: string | undefined): Promise<string> {
+  const { id: app, name } = of;
   if (asked === undefined) {
     let number = (await tx.releases.count(app)) + 1;
     while (await tx.releases.byVersion(app, String(number))) number++;
     return String(number);
   }
   if (await tx.releases.byVersion(app, asked)) {
-    throw new Failure("conflict", `there is a release ${asked} of ${app} already`);
+    throw new Failure("conflict", `there is a release ${asked} of ${name} already`);
   }
   return asked;
 }

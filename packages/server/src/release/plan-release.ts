@@ -8,6 +8,7 @@ import {
   componentRepository,
   type Digest,
   digestOf,
+  ownPluginRepository,
 } from "@exclave/core";
 import type {
   BuildRow,
@@ -47,11 +48,10 @@ export type ReleaseStep =
       readonly buildKey: Digest;
       readonly because: string;
     }
-  /** The release's index is there: its signature is to be attached to it. */
+  /** The release's index is there: it is read, stated, and the statement attached to it. */
   | {
       readonly kind: "sign";
       readonly index: ArtifactRef;
-      readonly sizeBytes: number;
       readonly buildKey: Digest;
       readonly because: string;
     };
@@ -166,7 +166,7 @@ function pluginBuild(plugin: ReleasePlugin, facts: ReleaseFacts): ReleaseStep[] 
       plugin: imagePlugin,
       source,
       config: {},
-      repository: `plugins/${release.app}/${type}`,
+      repository: ownPluginRepository(release.app, type),
       buildKey,
       materials: [{ name: "base", ...release.runner }],
       because: `release ${release.version} brings its own plugin ${type}`,
@@ -227,13 +227,8 @@ function sign(release: ReleaseRow, index: BuildRow, { builds }: ReleaseFacts): R
   const buildKey = indexKeys(release).signature;
   if (builds.has(buildKey)) return { release: { ...release, state: "ready" }, steps: [] };
   if (release.signJob !== null) return { release, steps: [] };
-  const { artifact, sizeBytes } = index;
-  if (sizeBytes === undefined) {
-    const because = "the build agent did not say how long the release's index is";
-    return { release: { ...release, state: "failed", because }, steps: [] };
-  }
   const because = `release ${release.version} is written`;
-  return { release, steps: [{ kind: "sign", index: artifact, sizeBytes, buildKey, because }] };
+  return { release, steps: [{ kind: "sign", index: index.artifact, buildKey, because }] };
 }
 
 /** All that an install needs of a release, each once. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createPublicKey, generateKeyPairSync, verify } from "node:crypto";
+import { createPublicKey, generateKeyPairSync } from "node:crypto";
 import { describe, test } from "node:test";
 import {
   cancelJob,
@@ -11,16 +11,25 @@ import {
   setChannel,
 } from "@exclave/api";
 import {
+  canonicalBytes,
   Digest,
-  fromBase64,
+  digestOf,
   type Manifest,
   type PluginDescriptor,
-  preAuthEncoding,
 } from "@exclave/core";
-import { createMemoryStore, verifyArtifactSignature, writeBlobBytes } from "@exclave/oci";
+import { createMemoryStore, readStatement, writeBlobBytes } from "@exclave/oci";
 import { z } from "zod";
 import { connectAgent } from "../testing/scripted-agent.ts";
-import { buildAgent, builtBy, PLUGINS, release, uploadSource } from "../testing/scripted-vendor.ts";
+import {
+  buildAgent,
+  builtBy,
+  digestNamed,
+  PLUGINS,
+  pushAndBuild,
+  pushIndex,
+  release,
+  uploadSource,
+} from "../testing/scripted-vendor.ts";
 import { assertOnRecord, type TestServer, testServer, until } from "../testing/test-server.ts";
 
 const CRM = `app: crm
@@ -70,7 +79,7 @@ describe("a release", () => {
       items.map((channel) => [channel.name, channel.release]),
       [["stable", made.id]],
     );
-    assertSigned(server, made.statement);
+    assert.equal(made.signed, true);
     const assemble = agent.offered.find(({ operation }) => operation === "assemble");
     assert.deepEqual(assemble?.steps[0]?.materials.map(({ name }) => name).toSorted(), [
       "api",
@@ -89,7 +98,7 @@ describe("a release", () => {
     );
   });
 
-  test("carries a signature of its index that the published key verifies", async (t) => {
+  test("carries a statement of what it is, which the published key verifies", async (t) => {
     const server = await testServer(t);
     const agent = await buildAgent(server);
     const made = await release(server, CRM, SOURCES);
@@ -98,25 +107,148 @@ describe("a release", () => {
     const attach = Attached.parse(agent.offered.at(-1)?.steps[0]?.parameters["attach"]);
 
     const store = createMemoryStore();
-    const repository = "releases/crm";
+    const repository = `releases/${made.appId}`;
     for (const { mediaType, content } of attach.blobs) {
-      await writeBlobBytes(store, repository, mediaType, Buffer.from(content, "base64"));
+      await writeBlobBytes(store, repository, mediaType, Buffer.from(content));
     }
-    const manifest = Buffer.from(attach.manifest, "base64");
-    const signature = await store.writeManifest(repository, manifest, attach.mediaType);
-    assert.equal(signature, attach.digest);
-    const digest = Digest.parse(made.digest);
-    const check = (publicKey: string) =>
-      verifyArtifactSignature({
-        store,
-        repository,
-        digest,
-        publicKeys: [createPublicKey(publicKey)],
-      });
-    assert.deepEqual((await check(pem)).kind, "signed");
+    const manifest = Buffer.from(attach.manifest);
+    const artifact = await store.writeManifest(repository, manifest, attach.mediaType);
+    assert.equal(artifact, attach.digest);
+    const check = (key: ReturnType<typeof createPublicKey>) => {
+      const spki = key.export({ type: "spki", format: "der" }).toString("base64");
+      const role = { keys: [{ keyid: "k", spki, scheme: "ecdsa-p256" as const }], threshold: 1 };
+      return readStatement({ store, repository, index: Digest.parse(made.digest), role });
+    };
+    const found = await check(createPublicKey(pem));
+    assert.ok(!("because" in found), JSON.stringify(found));
+    const { statement } = found;
+    assert.deepEqual([statement.release, statement.number], [made.id, made.number]);
+    assert.deepEqual(
+      statement.components.map(({ name, artifact: built, configDigest }) => [
+        name,
+        built?.digest ?? null,
+        configDigest,
+      ]),
+      made.components.map(({ name, artifact: built }) => [name, built, CONFIG_DIGESTS[name]]),
+    );
+    assert.deepEqual(
+      statement.sandboxes.map(({ type, image }) => [type, image.digest]),
+      [["local", digestNamed("local")]],
+    );
     const stranger = generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey;
-    const foreign = await check(stranger.export({ type: "spki", format: "pem" }).toString());
-    assert.equal(foreign.kind, "unsigned");
+    assert.ok("because" in (await check(stranger)));
+  });
+
+  const EVIL = digestNamed("evil");
+  const LIES: Record<string, [(index: Index) => unknown, RegExp]> = {
+    "another artifact for a component": [
+      ({ manifests: [first, ...rest], ...index }) => ({
+        ...index,
+        manifests: [{ ...first, digest: EVIL }, ...rest],
+      }),
+      /runner is sha256:\w+ in it, and was built as/,
+    ],
+    "one entry more": [
+      ({ manifests, ...index }) => ({
+        ...index,
+        manifests: [...manifests, { ...manifests[0], digest: EVIL }],
+      }),
+      /which is no part of the release/,
+    ],
+    "one entry fewer": [
+      ({ manifests, ...index }) => ({ ...index, manifests: manifests.slice(0, -1) }),
+      /is missing in it/,
+    ],
+    "an entry for another repository": [
+      ({ manifests: [first, ...rest], ...index }) => {
+        const annotations = { ...first?.annotations, "dev.exclave.repository": "exclave/other" };
+        return { ...index, manifests: [{ ...first, annotations }, ...rest] };
+      },
+      /is not called runner of exclave\/runner/,
+    ],
+    "an annotation of its own": [
+      (index) => ({ ...index, annotations: { ...index.annotations, more: "x" } }),
+      /says more than a release does/,
+    ],
+    "two entries swapped": [
+      ({ manifests: [first, second, ...rest], ...index }) => ({
+        ...index,
+        manifests: [second, first, ...rest],
+      }),
+      /in it, and was built as/,
+    ],
+  };
+  for (const [what, [lie, because]] of Object.entries(LIES)) {
+    test(`is not signed when the build agent's index has ${what}`, async (t) => {
+      const server = await testServer(t);
+      const agent = await buildAgent(server, async (manifest) => {
+        if (manifest.operation !== "assemble") return builtBy(manifest);
+        const bytes = await readWritten(server, manifest);
+        const digest = await pushIndex(server, manifest, canonicalBytes(lie(bytes)));
+        const repository = repositoryOf(manifest);
+        return { artifacts: [{ type: "artifact", name: "release", repository, digest }] };
+      });
+
+      const made = await release(server, CRM, SOURCES, { channel: "stable" });
+
+      assert.equal(made.state, "failed");
+      assert.match(made.because ?? "", because);
+      assert.ok(!agent.offered.some(isSigning), "nothing signed leaves the server");
+      assert.deepEqual((await server.client.call(listChannels)).items, []);
+      await assertOnRecord(server, "release.failed");
+    });
+  }
+
+  test("is not signed when the index that the build agent names is not there", async (t) => {
+    const server = await testServer(t);
+    const agent = await buildAgent(server, async (manifest) => {
+      const built = builtBy(manifest);
+      if (manifest.operation !== "assemble") return built;
+      const repository = repositoryOf(manifest);
+      return { artifacts: [{ type: "artifact", name: "release", repository, digest: EVIL }] };
+    });
+
+    const made = await release(server, CRM, SOURCES);
+
+    assert.equal(made.state, "failed");
+    assert.match(made.because ?? "", /there is no index sha256:\w+ in releases\/p\w+/);
+    assert.ok(!agent.offered.some(isSigning));
+  });
+
+  test("asked for first and ready last does not take the channel back", async (t) => {
+    const server = await testServer(t);
+    const slow: Manifest[] = [];
+    const agent = await buildAgent(server, async (manifest) => {
+      if (manifest.operation !== "build" || slow.length > 0) return builtBy(manifest);
+      slow.push(manifest);
+      return undefined;
+    });
+    const first = await beginRelease(server, { channel: "stable" });
+    await until(
+      async () => slow.length,
+      (count) => count === 1,
+      "the first release is being built",
+    );
+    const second = await release(
+      server,
+      CRM,
+      { database: "tf 2", api: "api 2" },
+      { channel: "stable" },
+    );
+
+    for (const manifest of slow) await agent.end(manifest, builtBy(manifest));
+    await until(
+      () => server.client.call(getRelease, { params: { release: first.id } }),
+      ({ state }) => state === "ready",
+      "the first release is ready",
+    );
+
+    const { items } = await server.client.call(listChannels);
+    assert.deepEqual(
+      items.map((channel) => channel.release),
+      [second.id],
+    );
+    await assertOnRecord(server, "channel.moved", "channel.kept");
   });
 
   test("is not ready, and moves no channel, before its signature is attached", async (t) => {
@@ -204,7 +336,7 @@ describe("a release", () => {
     const { memory } = agent;
 
     const after = await server.restart();
-    const onJob = async (manifest: Manifest) => builtBy(manifest);
+    const onJob = (manifest: Manifest) => pushAndBuild(after, manifest);
     const again = await connectAgent(agent.identity, { onJob }, memory, after.url);
     for (const manifest of agent.offered) await again.end(manifest, builtBy(manifest));
 
@@ -237,12 +369,12 @@ components:
 
     assert.equal(made.state, "ready", made.because ?? "");
     const [plugin, component] = agent.offered;
-    assert.deepEqual(plugin?.steps[0]?.parameters, { repository: "plugins/crm/motd" });
+    assert.deepEqual(plugin?.steps[0]?.parameters, { repository: `plugins/${plugin?.app}/motd` });
     assert.deepEqual(
       plugin?.steps[0]?.materials.map(({ name }) => name),
       ["base"],
     );
-    assert.equal(component?.steps[0]?.plugin.repository, "plugins/crm/motd");
+    assert.equal(component?.steps[0]?.plugin.repository, `plugins/${plugin?.app}/motd`);
   });
 
   test("tells every mistake in the file at once, with its place", async (t) => {
@@ -328,8 +460,8 @@ components:
 const Attached = z.object({
   digest: Digest,
   mediaType: z.string(),
-  manifest: z.base64(),
-  blobs: z.array(z.object({ mediaType: z.string(), content: z.base64() })),
+  manifest: z.string(),
+  blobs: z.array(z.object({ mediaType: z.string(), content: z.string() })),
 });
 
 function isSigning({ steps }: Manifest): boolean {
@@ -344,14 +476,31 @@ async function beginRelease(server: TestServer, more: { channel?: string } = {})
   return server.client.call(createRelease, { body: { config: CRM, sources, ...more } });
 }
 
-function assertSigned(
-  { server }: TestServer,
-  statement: { payloadType: string; payload: string; signatures: { sig: string }[] } | undefined,
-): void {
-  assert.ok(statement);
-  const payload = fromBase64(statement.payload) ?? new Uint8Array();
-  const sig = fromBase64(statement.signatures[0]?.sig ?? "") ?? new Uint8Array();
-  const { spki } = server.context.keys.published.release;
-  const key = createPublicKey({ key: Buffer.from(spki, "base64"), format: "der", type: "spki" });
-  assert.ok(verify("sha256", preAuthEncoding(statement.payloadType, payload), key, sig));
+/** Of what each component says beside the keys that every component has. */
+const CONFIG_DIGESTS: Record<string, Digest> = {
+  database: digestOf({}),
+  api: digestOf({
+    build: ["make"],
+    environment: { URL: "${{ components.database.outputs.url }}" },
+  }),
+  marker: digestOf({}),
+};
+
+function repositoryOf({ steps }: Manifest): string {
+  return String(steps[0]?.parameters["repository"]);
+}
+
+interface Index {
+  readonly manifests: readonly { readonly annotations: Record<string, string> }[];
+  readonly annotations: Record<string, string>;
+}
+
+/** The index that the scripted agent pushed for this manifest. */
+async function readWritten(server: TestServer, manifest: Manifest): Promise<Index> {
+  const digest = await pushIndex(server, manifest);
+  const { bytes } = await server.server.context.vendorContent.readManifest(
+    repositoryOf(manifest),
+    digest,
+  );
+  return JSON.parse(Buffer.from(bytes).toString());
 }

@@ -5,19 +5,15 @@ import {
   type ArtifactRef,
   ComponentName,
   ComponentType,
-  canonicalBytes,
   type Digest,
-  digestOf,
   type ManifestStep,
-  RELEASE_PAYLOAD_TYPE,
   releaseRepository,
-  signEnvelope,
 } from "@exclave/core";
 import { audit, type ServerContext } from "../context.ts";
-import { issueJob, type JobOrder } from "../issue-job.ts";
+import { issueJob, type JobOrder } from "../job/issue-job.ts";
 import type { BuildRow, JobRow, ReleaseRow } from "../store/rows.ts";
-import type { Tables } from "../store/store.ts";
-import { moveChannel } from "./channels.ts";
+import type { Readers, Tables } from "../store/store.ts";
+import { releaseToChannel } from "./channels.ts";
 import {
   indexKeys,
   materialsOf,
@@ -25,7 +21,7 @@ import {
   type ReleaseFacts,
   type ReleaseStep,
 } from "./plan-release.ts";
-import { signRelease } from "./sign-release.ts";
+import { indexAnnotations, type SealedRelease, sealRelease } from "./sign-release.ts";
 
 export type ReadApp = (release: ReleaseRow) => AppConfig;
 
@@ -38,18 +34,42 @@ export function releaseIndex(release: Pick<ReleaseRow, "app" | "digest">): Artif
 /** One look at every release that is being built. */
 export async function lookAtReleases(context: ServerContext, readApp: ReadApp): Promise<void> {
   for (const { id } of await context.store.read.releases.building()) {
-    const outcome = await context.store.transaction((tx) => advance(tx, context, readApp, id));
+    // Before the transaction: the registry is read and a key service may be asked.
+    const sealed = await sealIfAssembled(context, readApp, id);
+    const outcome = await context.store.transaction((tx) =>
+      advance(tx, context, { readApp, id, sealed }),
+    );
     if (!outcome) continue;
     const { release, movedChannel } = outcome;
     context.wake.outbox("build");
     if (release.state === "building") continue;
-    const message = `release ${release.version} of ${release.app} is ${release.state}`;
+    const message = `release ${release.version} of ${release.appName} is ${release.state}`;
     context.live.say({ kind: "release", subject: id, install: null, component: null, message });
     if (movedChannel) context.wake.allInstalls();
   }
 }
 
-async function advance(tx: Tables, context: ServerContext, readApp: ReadApp, id: string) {
+/** The statement of a release whose index is written, or why it gets none. */
+async function sealIfAssembled(
+  context: ServerContext,
+  readApp: ReadApp,
+  id: string,
+): Promise<SealedRelease | undefined> {
+  const before = await context.store.read.releases.get(id);
+  if (before?.state !== "building") return undefined;
+  const { release, steps } = planRelease(await gather(context.store.read, before, readApp));
+  const step = steps.find(({ kind }) => kind === "sign");
+  if (step?.kind !== "sign") return undefined;
+  return sealRelease(context, release, readApp(before), step.index);
+}
+
+interface Advance {
+  readonly readApp: ReadApp;
+  readonly id: string;
+  readonly sealed: SealedRelease | undefined;
+}
+
+async function advance(tx: Tables, context: ServerContext, { readApp, id, sealed }: Advance) {
   const before = await tx.releases.get(id);
   if (before?.state !== "building") return undefined;
   const facts = await gather(tx, before, readApp);
@@ -57,11 +77,22 @@ async function advance(tx: Tables, context: ServerContext, readApp: ReadApp, id:
 
   let release = plan.release;
   for (const step of plan.steps) {
-    release = withJob(
-      release,
-      step,
-      await issueJob(tx, context, await orderFor(context, release, step)),
-    );
+    if (step.kind === "sign") {
+      // What was looked at a moment ago is looked at again by whoever wakes the loop next.
+      if (sealed?.index.digest !== step.index.digest) {
+        context.wake.releases();
+        continue;
+      }
+      if (sealed.kind === "refused") {
+        release = { ...release, state: "failed", because: sealed.because };
+        continue;
+      }
+      const { numberMin: rollbackNumberMin, signedBy } = sealed;
+      release = { ...release, rollbackNumberMin, signedBy: [...signedBy] };
+    }
+    const limits = buildLimits(facts.app, step);
+    const order = { ...orderFor(release, step, sealed), limits };
+    release = withJob(release, step, await issueJob(tx, context, order));
   }
   const movedChannel = release.state === "ready" && release.channel !== null;
   if (release.state === "ready") release = await finish(tx, context, release);
@@ -70,14 +101,19 @@ async function advance(tx: Tables, context: ServerContext, readApp: ReadApp, id:
       actor: "server",
       action: "release.failed",
       subject: id,
-      details: { app: release.app, version: release.version, because: release.because },
+      details: {
+        app: release.app,
+        appName: release.appName,
+        version: release.version,
+        because: release.because,
+      },
     });
   }
   await tx.releases.put(release);
   return { release, movedChannel };
 }
 
-async function gather(tx: Tables, release: ReleaseRow, readApp: ReadApp): Promise<ReleaseFacts> {
+async function gather(tx: Readers, release: ReleaseRow, readApp: ReadApp): Promise<ReleaseFacts> {
   const image = await tx.images.get("plugin/image");
   const imagePlugin = image && { repository: image.repository, digest: image.digest };
   const app = readApp(release);
@@ -104,13 +140,18 @@ async function gather(tx: Tables, release: ReleaseRow, readApp: ReadApp): Promis
   }
 }
 
-async function orderFor(
-  { keys }: Pick<ServerContext, "keys">,
+function buildLimits(app: AppConfig, step: ReleaseStep) {
+  if (step.kind !== "build") return undefined;
+  return app.components.find(({ name }) => name === step.name)?.limits;
+}
+
+function orderFor(
   release: ReleaseRow,
   step: ReleaseStep,
-): Promise<JobOrder> {
+  sealed: SealedRelease | undefined,
+): JobOrder {
   const common = {
-    audience: "build",
+    audience: "build" as const,
     app: release.app,
     release: release.id,
     because: step.because,
@@ -126,16 +167,7 @@ async function orderFor(
       writes: [repository],
     };
   }
-  if (step.kind === "sign") {
-    const { repository } = step.index;
-    return {
-      ...common,
-      step: signStep(release, repository, await signRelease(keys.release, step)),
-      about: { kind: "assemble", buildKey: step.buildKey },
-      reads: [release.runner, step.index],
-      writes: [repository],
-    };
-  }
+  if (step.kind === "sign") return signOrder(release, step, sealed);
   const { name, source, buildKey } = step;
   return {
     ...common,
@@ -143,6 +175,27 @@ async function orderFor(
     about: { kind: "build", name, source, buildKey },
     reads: [step.plugin, ...step.materials.map(toRef)],
     writes: [step.repository],
+  };
+}
+
+/** Attaches a signed statement to the release's index. */
+export function signOrder(
+  release: ReleaseRow,
+  { index, buildKey, because }: Extract<ReleaseStep, { kind: "sign" }>,
+  sealed: SealedRelease | undefined,
+): JobOrder {
+  const { repository } = index;
+  const attach = sealed?.kind === "sealed" ? sealed.attach : undefined;
+  return {
+    audience: "build",
+    app: release.app,
+    release: release.id,
+    because,
+    requestedBy: release.requestedBy,
+    step: signStep(release, repository, attach),
+    about: { kind: "assemble", buildKey },
+    reads: [release.runner, index],
+    writes: [repository],
   };
 }
 
@@ -169,27 +222,18 @@ function assembleStep(
   { materials }: Extract<ReleaseStep, { kind: "assemble" }>,
   repository: string,
 ): ManifestStep {
-  const annotations = {
-    "org.opencontainers.image.title": release.app,
-    "org.opencontainers.image.version": release.version,
-    "dev.exclave.release": release.id,
-  };
   return {
     operation: "assemble",
     plugin: release.runner,
     config: {},
-    parameters: { repository, annotations, tag: release.id },
+    parameters: { repository, annotations: indexAnnotations(release), tag: release.id },
     effect: "idempotent",
     materials: [...materials],
   };
 }
 
-/** Only the build agent pushes, so it attaches the signature that was made here. */
-function signStep(
-  release: ReleaseRow,
-  repository: string,
-  attach: Awaited<ReturnType<typeof signRelease>>,
-): ManifestStep {
+/** Only the build agent pushes, so it attaches the statement that was signed here. */
+function signStep(release: ReleaseRow, repository: string, attach: unknown): ManifestStep {
   return {
     operation: "assemble",
     plugin: release.runner,
@@ -215,38 +259,28 @@ function withJob(release: ReleaseRow, step: ReleaseStep, { id: job }: JobRow): R
   };
 }
 
-/** Signs what the release is, and moves the channel it was meant for. */
+/** Its statement lies beside its index: the channel it was meant for moves. */
 async function finish(
   tx: Tables,
   context: ServerContext,
   release: ReleaseRow,
 ): Promise<ReleaseRow> {
-  const payload = canonicalBytes(statementOf(release));
-  const statement = signEnvelope(RELEASE_PAYLOAD_TYPE, payload, context.keys.release);
-  const { app, version, digest, channel } = release;
+  const { app, appName, version, number, digest, channel } = release;
   await audit(tx, context, {
     actor: "server",
     action: "release.ready",
     subject: release.id,
-    details: { app, version, digest, signedBy: context.keys.release.keyid },
+    details: {
+      app,
+      appName,
+      version,
+      number,
+      digest,
+      signedBy: release.signedBy,
+    },
   });
-  const ready = { ...release, statement };
   if (channel !== null) {
-    await moveChannel(tx, context, { release: ready, name: channel, by: release.requestedBy });
+    await releaseToChannel(tx, context, release, channel);
   }
-  return ready;
-}
-
-function statementOf(release: ReleaseRow): Record<string, unknown> {
-  const { id, app, version, digest, runner, createdAt } = release;
-  return {
-    version: 1,
-    release: { id, app, version, digest },
-    config: digestOf(release.config),
-    runner,
-    plugins: release.plugins.map(({ type, plugin }) => ({ type, plugin })),
-    components: release.components.map(({ name, type, artifact }) => ({ name, type, artifact })),
-    materials: materialsOf(release),
-    createdAt,
-  };
+  return release;
 }

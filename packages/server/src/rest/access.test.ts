@@ -187,7 +187,7 @@ test("a watcher sees what happens as it happens", async (t) => {
     live.say({
       kind: "install",
       subject: "acme",
-      install: "acme",
+      install: { id: "iacmeaaaaaaaaaaaa", name: "acme" },
       component: null,
       message: "hello",
     });

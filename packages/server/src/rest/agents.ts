@@ -5,40 +5,48 @@ import {
   LINK_PROTOCOL,
   listAgents,
   listPlugins,
+  timeOf,
 } from "@exclave/api";
 import { joinAgent as join, createJoin as makeJoin } from "../joins.ts";
 import { type Handler, handler } from "./handler.ts";
+import { inTurns } from "./in-turns.ts";
 
 export const AGENT_HANDLERS: readonly Handler[] = [
   handler(getInfo, async ({ context: { version, startedAt } }) => ({
     name: "exclave" as const,
     version,
     protocol: LINK_PROTOCOL,
-    startedAt,
+    startedAt: timeOf(startedAt),
   })),
 
   handler(joinAgent, ({ body, context }) => join(context, body)),
 
-  handler(createJoin, ({ body, caller, context }) =>
-    context.store.transaction((tx) =>
+  handler(createJoin, async ({ body, caller, context }) => {
+    const { joinString, expiresAt } = await context.store.transaction((tx) =>
       makeJoin(tx, context, { kind: body.kind, audience: body.kind, by: caller.name }),
-    ),
-  ),
+    );
+    return { joinString, expiresAt: timeOf(expiresAt) };
+  }),
 
-  handler(listAgents, async ({ query, context: { store, presence } }) => {
+  handler(listAgents, async ({ query, charge, context: { store, presence } }) => {
     const { items, next } = await store.read.agents.list(query);
-    const views = items.map(async ({ id, kind, audience, version, platform, runtime, seenAt }) => ({
-      id,
-      kind,
-      audience,
-      status: presence.isOnline(audience) ? ("online" as const) : ("offline" as const),
-      since: seenAt,
-      version,
-      platform,
-      runtime,
-      openJobs: (await store.read.jobs.open(audience)).length,
-    }));
-    return { items: await Promise.all(views), next };
+    const views = await inTurns(
+      items,
+      charge,
+      async ({ id, kind, audience, installName, version, platform, runtime, seenAt }) => ({
+        id,
+        kind,
+        audience,
+        install: installName,
+        status: presence.isOnline(audience) ? ("online" as const) : ("offline" as const),
+        since: timeOf(seenAt),
+        version,
+        platform,
+        runtime,
+        openJobs: (await store.read.jobs.open(audience)).length,
+      }),
+    );
+    return { items: views, next };
   }),
 
   handler(listPlugins, async ({ context }) => {
@@ -46,6 +54,7 @@ export const AGENT_HANDLERS: readonly Handler[] = [
     const items = images.flatMap(({ name, digest, repository, descriptor }) =>
       descriptor ? [{ type: descriptor.type ?? name, digest, repository, descriptor }] : [],
     );
-    return { items, next: null };
+    const sandboxes = await context.store.read.images.ofKind("sandbox");
+    return { items, next: null, sandboxes: sandboxes.map(({ name }) => name) };
   }),
 ];

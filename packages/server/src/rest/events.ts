@@ -1,10 +1,16 @@
 import { watchEvents } from "@exclave/api";
+import { knownInstall } from "../install/installs.ts";
 import { type Handler, streamHandler } from "./handler.ts";
 
 const HEARTBEAT_MS = 15_000;
 
 export const EVENT_HANDLERS: readonly Handler[] = [
   streamHandler(watchEvents, async ({ query, request, reply, context }) => {
+    const { after } = query;
+    const install =
+      query.install === undefined
+        ? undefined
+        : (await knownInstall(context.store.read, query.install)).id;
     const gone = new AbortController();
     request.raw.once("close", () => gone.abort());
     reply.raw.once("close", () => gone.abort());
@@ -19,7 +25,7 @@ export const EVENT_HANDLERS: readonly Handler[] = [
     // So that whatever lies between does not take a quiet stream for a dead one.
     const heartbeat = setInterval(() => stream.write(": still here\n\n"), HEARTBEAT_MS);
     try {
-      const watched = context.live.watch({ ...query, signal: gone.signal });
+      const watched = context.live.watch({ after, install, signal: gone.signal });
       for await (const event of watched) {
         stream.write(`id: ${event.id}\nevent: ${event.kind}\ndata: ${JSON.stringify(event)}\n\n`);
       }

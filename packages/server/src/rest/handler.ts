@@ -20,6 +20,8 @@ export interface HandlerInput<C extends Call> {
   readonly context: ServerContext;
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
+  /** Milliseconds of the event loop that this took, for the caller's budget. */
+  readonly charge: (ms: number) => void;
 }
 
 export interface Handler {

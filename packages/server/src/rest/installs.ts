@@ -7,23 +7,25 @@ import {
   type InstallView,
   listInstalls,
   runInInstall,
+  setupInstall,
 } from "@exclave/api";
 import type { ServerContext } from "../context.ts";
 import { gatherInstall } from "../install/gather-install.ts";
 import { viewInstall } from "../install/install-view.ts";
 import * as installs from "../install/installs.ts";
-import { viewJob } from "../job-view.ts";
+import { viewJob } from "../job/job-view.ts";
 import type { InstallRow } from "../store/rows.ts";
 import { type Handler, handler } from "./handler.ts";
+import { inTurns } from "./in-turns.ts";
 
 export const INSTALL_HANDLERS: readonly Handler[] = [
   handler(createInstall, async ({ body, caller, context }) =>
     view(context, await installs.createInstall(context, context.readApp, body, caller.name)),
   ),
 
-  handler(listInstalls, async ({ query, context }) => {
+  handler(listInstalls, async ({ query, context, charge }) => {
     const { items, next } = await context.store.read.installs.list(query);
-    return { items: await Promise.all(items.map((install) => view(context, install))), next };
+    return { items: await inTurns(items, charge, (install) => view(context, install)), next };
   }),
 
   handler(getInstall, async ({ params, context }) =>
@@ -31,22 +33,27 @@ export const INSTALL_HANDLERS: readonly Handler[] = [
   ),
 
   handler(deployInstall, async ({ params, body, caller, context }) => {
-    const asked = { name: params.install, body, by: caller.name };
+    const asked = { ref: params.install, body, by: caller.name };
     return view(context, await installs.deployInstall(context, context.readApp, asked));
   }),
 
+  handler(setupInstall, async ({ params, body, caller, context }) => {
+    const asked = { ref: params.install, because: body.because, by: caller.name };
+    return view(context, await installs.setupInstall(context, asked));
+  }),
+
   handler(destroyInstall, async ({ params, body, caller, context }) => {
-    const asked = { name: params.install, because: body.because, by: caller.name };
+    const asked = { ref: params.install, because: body.because, by: caller.name };
     return view(context, await installs.destroyInstall(context, asked));
   }),
 
   handler(forgetInstall, ({ params, query, caller, context }) =>
-    installs.forgetInstall(context, { name: params.install, force: query.force, by: caller.name }),
+    installs.forgetInstall(context, { ref: params.install, force: query.force, by: caller.name }),
   ),
 
   handler(runInInstall, async ({ params, body, caller, context }) => {
-    const { install: name, component } = params;
-    const job = await installs.runInInstall(context, { name, component, body, by: caller.name });
+    const { install: ref, component } = params;
+    const job = await installs.runInInstall(context, { ref, component, body, by: caller.name });
     return viewJob(context, job);
   }),
 ];

@@ -1,16 +1,20 @@
 import { cancelJob, getJob, getJobLog, listJobs } from "@exclave/api";
 import { Failure, isSettled } from "@exclave/core";
-import { cancelJob as stopJob } from "../cancel-job.ts";
 import type { ServerContext } from "../context.ts";
-import { viewJob } from "../job-view.ts";
+import { knownInstall } from "../install/installs.ts";
+import { cancelJob as stopJob } from "../job/cancel-job.ts";
+import { viewJob } from "../job/job-view.ts";
 import type { JobRow } from "../store/rows.ts";
-import type { Readers } from "../store/store.ts";
+import type { JobQuery, Readers } from "../store/store.ts";
 import { type Handler, handler, streamHandler } from "./handler.ts";
+import { inTurns } from "./in-turns.ts";
 
 export const JOB_HANDLERS: readonly Handler[] = [
-  handler(listJobs, async ({ query, context }) => {
-    const { items, next } = await context.store.read.jobs.find(query);
-    return { items: await Promise.all(items.map((job) => viewJob(context, job))), next };
+  handler(listJobs, async ({ query, context, charge }) => {
+    const { install, ...rest } = query;
+    const whose = install === undefined ? {} : await whoseJobs(context.store.read, install);
+    const { items, next } = await context.store.read.jobs.find({ ...rest, ...whose });
+    return { items: await inTurns(items, charge, (job) => viewJob(context, job)), next };
   }),
 
   handler(getJob, async ({ params, context }) =>
@@ -23,9 +27,13 @@ export const JOB_HANDLERS: readonly Handler[] = [
   }),
 
   streamHandler(getJobLog, async ({ params, query, reply, context }) => {
-    await knownJob(context.store.read, params.job);
+    const job = await knownJob(context.store.read, params.job);
     const gone = new AbortController();
-    reply.raw.once("close", () => gone.abort());
+    const leave = context.followers.enter(job);
+    reply.raw.once("close", () => {
+      gone.abort();
+      leave();
+    });
     reply.hijack();
     reply.raw.writeHead(200, {
       "content-type": "text/plain; charset=utf-8",
@@ -39,6 +47,15 @@ export const JOB_HANDLERS: readonly Handler[] = [
     reply.raw.end();
   }),
 ];
+
+/** Of an install: its own agent's, and the setup agent's about it. */
+async function whoseJobs(
+  read: Readers,
+  install: string,
+): Promise<Pick<JobQuery, "install" | "audience">> {
+  if (install === "build" || install === "setup") return { audience: install };
+  return { install: (await knownInstall(read, install)).id };
+}
 
 async function* logBytes(
   { store, logs }: ServerContext,

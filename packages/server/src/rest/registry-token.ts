@@ -7,8 +7,8 @@ import { type Access, Action, mintToken } from "@exclave/oci";
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { audit, type ServerContext } from "../context.ts";
-import { REGISTRY_ISSUER, REGISTRY_SERVICE, TOKEN_TTL_MS, tokenForJob } from "../grants.ts";
 import { newSecret } from "../identifiers.ts";
+import { REGISTRY_ISSUER, REGISTRY_SERVICE, TOKEN_TTL_MS, tokenForJob } from "../job/grants.ts";
 import { authorize, tokenOf } from "./authenticate.ts";
 
 const PATH = "/v1/registry/token";

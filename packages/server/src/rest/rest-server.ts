@@ -1,26 +1,26 @@
 // The HTTP side: every call of the API, the few routes beside it, and the vendor's registry under
 // the same port.
 
-import { createServer, type Server } from "node:http";
-import { CALLS, type Call, openApiDocument } from "@exclave/api";
+import type { Server } from "node:http";
+import { CALLS, type Call, JSON_BODY_BYTES_MAX, openApiDocument, putSource } from "@exclave/api";
 import { Failure } from "@exclave/core";
-import { REGISTRY_HTTP, REGISTRY_IDLE_MS_MAX, type Registry } from "@exclave/oci";
+import { createLimitedServer, LISTEN_LIMITS, type ListenLimits, type Registry } from "@exclave/oci";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import type { z } from "zod";
+import { noteRefusal } from "../access/note-refusal.ts";
 import type { ServerContext } from "../context.ts";
+import { type Admission, callerOf, createAdmission } from "./admission.ts";
 import { AGENT_HANDLERS } from "./agents.ts";
 import { AUDIT_HANDLERS } from "./audit.ts";
-import { authenticate, authorize } from "./authenticate.ts";
 import { EVENT_HANDLERS } from "./events.ts";
 import { type Handler, problemOf } from "./handler.ts";
 import { INSTALL_HANDLERS } from "./installs.ts";
 import { JOB_HANDLERS } from "./jobs.ts";
+import { KEY_HANDLERS } from "./keys.ts";
+import { parseBody, parsePart } from "./parse-part.ts";
 import { addRegistryTokenRoute } from "./registry-token.ts";
 import { RELEASE_HANDLERS } from "./releases.ts";
 import { addAgentSourceRoute, SOURCE_HANDLERS } from "./sources.ts";
 import { TOKEN_HANDLERS } from "./tokens.ts";
-
-const BODY_BYTES_MAX = 2 * 1024 * 1024;
 
 const HANDLERS: readonly Handler[] = [
   ...AGENT_HANDLERS,
@@ -28,6 +28,7 @@ const HANDLERS: readonly Handler[] = [
   ...EVENT_HANDLERS,
   ...INSTALL_HANDLERS,
   ...JOB_HANDLERS,
+  ...KEY_HANDLERS,
   ...RELEASE_HANDLERS,
   ...SOURCE_HANDLERS,
   ...TOKEN_HANDLERS,
@@ -40,23 +41,25 @@ export interface RestServer {
 
 export function createRestServer(
   context: () => ServerContext,
-  { registry }: { readonly registry: Pick<Registry, "handle"> },
+  {
+    registry,
+    limits = LISTEN_LIMITS,
+  }: { readonly registry: Pick<Registry, "handle">; readonly limits?: ListenLimits },
 ): RestServer {
   let server: Server | undefined;
   const app = fastify({
-    bodyLimit: BODY_BYTES_MAX,
+    bodyLimit: JSON_BODY_BYTES_MAX,
     logger: false,
     forceCloseConnections: true,
     serverFactory: (handle) => {
-      server = createServer(REGISTRY_HTTP, (request, response) => {
+      server = createLimitedServer((request, response) => {
         const isRegistry = /^\/v2(\/|\?|$)/.test(request.url ?? "");
         if (!isRegistry) return handle(request, response);
         registry.handle(request, response).catch((reason: unknown) => {
           context().log.error({ reason }, "the registry failed");
           response.destroy();
         });
-      });
-      server.setTimeout(REGISTRY_IDLE_MS_MAX);
+      }, limits);
       return server;
     },
   });
@@ -70,7 +73,8 @@ export function createRestServer(
     return answerProblem(context(), missing, request, reply);
   });
 
-  for (const call of CALLS) addCall(app, context, call);
+  const admit = createAdmission(context);
+  for (const call of CALLS) addCall(app, context, admit, call);
   addPlainRoutes(app, context);
   addAgentSourceRoute(app, context);
   addRegistryTokenRoute(app, context);
@@ -78,23 +82,28 @@ export function createRestServer(
   return { app, server };
 }
 
-function addCall(app: FastifyInstance, context: () => ServerContext, call: Call): void {
+function addCall(
+  app: FastifyInstance,
+  context: () => ServerContext,
+  admission: Admission,
+  call: Call,
+): void {
   const found = HANDLERS.find((candidate) => candidate.call.name === call.name);
   if (!found) throw new Failure("bug", `nothing answers ${call.name}`);
   app.route({
     method: call.method,
     url: call.path,
+    bodyLimit: call.bodyBytesMax ?? JSON_BODY_BYTES_MAX,
+    // Before a byte of the body is read: it is nobody's work until it is known whose.
+    onRequest: (request, reply) => admission.admit(call, request, reply),
     handler: async (request, reply) => {
-      const caller = await authenticate(context(), request.headers.authorization);
-      authorize(caller, call.access);
+      const { caller, charge } = admission.of(request);
       const answer = await found.handle({
         params: parsePart(call.params, request.params, "path"),
         query: parsePart(call.query, request.query, "query"),
-        body:
-          call.consumes === "json"
-            ? parsePart(call.body, request.body ?? {}, "body")
-            : request.body,
+        body: call.consumes === "json" ? parseBody(call.body, request.body) : request.body,
         caller,
+        charge,
         context: context(),
         request,
         reply,
@@ -103,19 +112,6 @@ function addCall(app: FastifyInstance, context: () => ServerContext, call: Call)
       return reply.code(call.status).send(call.response.parse(answer));
     },
   });
-}
-
-function parsePart<Schema extends z.ZodType>(
-  schema: Schema,
-  value: unknown,
-  part: string,
-): z.output<Schema> {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const faults = parsed.error.issues.map(({ path, message }) =>
-    [path.join("."), message].filter((text) => text !== "").join(": "),
-  );
-  throw new Failure("invalid", `the ${part} is wrong: ${faults.join("; ")}`);
 }
 
 function addPlainRoutes(app: FastifyInstance, context: () => ServerContext): void {
@@ -128,15 +124,57 @@ function addPlainRoutes(app: FastifyInstance, context: () => ServerContext): voi
 }
 
 async function answerProblem(
-  { log }: ServerContext,
+  context: ServerContext,
   reason: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const problem = problemOf(asOurs(reason));
-  if (problem.status >= 500) log.error({ reason, url: request.url }, "a request failed");
+  const problem = problemOf(await noted(context, asOurs(reason), request));
+  if (problem.status >= 500) context.log.error({ reason, url: request.url }, "a request failed");
   if (reply.sent) return;
+  if (problem.status === 429) void reply.header("retry-after", retryAfterSeconds(reason));
   await reply.code(problem.status).type("application/problem+json").send(JSON.stringify(problem));
+}
+
+function retryAfterSeconds(reason: unknown): number {
+  const ms = reason instanceof Failure ? reason.details["retryAfterMs"] : undefined;
+  return Math.ceil((typeof ms === "number" ? ms : 1_000) / 1_000);
+}
+
+/** A refusal goes on record, whatever route it comes from. */
+async function noted(
+  context: ServerContext,
+  reason: unknown,
+  request: FastifyRequest,
+): Promise<unknown> {
+  if (!(reason instanceof Failure)) return reason;
+  const { headers, routeOptions, body, socket } = request;
+  const asked = `${request.method} ${routeOptions.url ?? "elsewhere"}`;
+  try {
+    return await noteRefusal(context, {
+      failure: reason,
+      actor: callerOf(request)?.name ?? "nobody",
+      secret: presentedSecret(headers.authorization, body),
+      address: socket.remoteAddress ?? "unknown",
+      asked,
+      isUpload: routeOptions.url === putSource.path && request.method === putSource.method,
+    });
+  } catch (cause) {
+    context.log.error({ reason: cause }, "a refusal could not be put on record");
+    return reason;
+  }
+}
+
+/** A bearer token, a password, or the secret of a join. */
+function presentedSecret(authorization: string | undefined, body: unknown): string | undefined {
+  const [, scheme = "", value] = /^(Bearer|Basic) (\S+)$/i.exec(authorization ?? "") ?? [];
+  if (value === undefined) {
+    const { secret, refresh_token: refresh } = (body ?? {}) as Record<string, unknown>;
+    return [secret, refresh].find((one): one is string => typeof one === "string");
+  }
+  if (scheme.toLowerCase() === "bearer") return value;
+  const text = Buffer.from(value, "base64").toString("utf8");
+  return text.slice(text.indexOf(":") + 1);
 }
 
 /** Faults the HTTP library finds by itself, said in our codes. */

@@ -9,10 +9,10 @@ import { headSource, putSource } from "@exclave/api";
 import { Digest, Failure } from "@exclave/core";
 import { createTokenVerifier } from "@exclave/oci";
 import type { FastifyInstance } from "fastify";
-import type { ServerContext } from "../context.ts";
+import { audit, type ServerContext } from "../context.ts";
 import { placeDurably } from "../durable-file.ts";
-import { REGISTRY_ISSUER, SOURCES_SERVICE, sourceAccess } from "../grants.ts";
 import { newSecret } from "../identifiers.ts";
+import { REGISTRY_ISSUER, SOURCES_SERVICE, sourceAccess } from "../job/grants.ts";
 import { type Handler, handler } from "./handler.ts";
 
 export const SOURCE_BYTES_MAX = 1024 * 1024 * 1024;
@@ -22,12 +22,19 @@ export const SOURCE_HANDLERS: readonly Handler[] = [
     exists: (await context.store.read.sources.get(params.digest)) !== undefined,
   })),
 
-  handler(putSource, async ({ params, request, context }) => {
+  handler(putSource, async ({ params, request, caller, context }) => {
     const { digest } = params;
     const sizeBytes = await receiveSource(context.uploads, digest, request.body as Readable);
-    await context.store.transaction((tx) =>
-      tx.sources.put({ digest, sizeBytes, uploadedAt: context.now() }),
-    );
+    const uploaded = {
+      actor: caller.name,
+      action: "source.uploaded",
+      subject: digest,
+      details: { sizeBytes },
+    };
+    await context.store.transaction(async (tx) => {
+      await tx.sources.put({ digest, sizeBytes, uploadedAt: context.now() });
+      if (context.repeats.isFirst(uploaded)) await audit(tx, context, uploaded);
+    });
     return { digest, sizeBytes };
   }),
 ];

@@ -1,4 +1,4 @@
-import { createToken, listTokens, revokeToken } from "@exclave/api";
+import { createToken, listTokens, revokeToken, type TokenView, timeOf } from "@exclave/api";
 import { Failure, Instant } from "@exclave/core";
 import { audit } from "../context.ts";
 import { newSecret, newTokenId, secretHash } from "../identifiers.ts";
@@ -68,7 +68,13 @@ export function tokenRow(
   };
 }
 
-function viewToken(token: TokenRow): Omit<TokenRow, "hash"> {
-  const { hash: _, ...view } = token;
-  return view;
+function viewToken({ id, name, role, createdAt, expiresAt, revokedAt }: TokenRow): TokenView {
+  return {
+    id,
+    name,
+    role,
+    createdAt: timeOf(createdAt),
+    expiresAt: timeOf(expiresAt),
+    revokedAt: timeOf(revokedAt),
+  };
 }

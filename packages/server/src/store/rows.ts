@@ -4,48 +4,72 @@
 import { AgentKind, Role } from "@exclave/api";
 import {
   AgentId,
+  AppId,
   ArtifactRef,
+  Audience,
   Digest,
   Effect,
   Envelope,
   FAILURE_CODES,
+  FailedAttempts,
   GeneratedSecret,
-  Health,
+  HEALTH_FIELDS,
+  InstallId,
   Instant,
-  JOB_STATUSES,
   JobId,
-  type JobState,
+  JobReport,
+  JobState,
+  LastFailure,
   Operation,
   PluginDescriptor,
+  PluginOperation,
   Risk,
 } from "@exclave/core";
 import { z } from "zod";
 
-const Drift = z.object({ found: z.boolean(), summary: z.string() });
 const Plan = z.object({ digest: Digest, risk: Risk, summary: z.string() });
 
-/** How often in a row something was tried in vain, and how it ended the last time. */
-export const FailedAttempts = z.object({
-  code: z.enum(FAILURE_CODES),
-  message: z.string(),
-  at: Instant,
-  attempts: z.int().positive(),
-  /** What was tried: a failure counts only against the same again. */
-  key: Digest.optional(),
-});
-export type FailedAttempts = z.infer<typeof FailedAttempts>;
+/**
+ * A command that waits for its agent. It is signed when it is sent, by whoever is director then: no
+ * transaction waits for the signer, and a key that was replaced meanwhile changes nothing.
+ */
+export const OutboxCommand = z.discriminatedUnion("type", [
+  z.object({
+    type: z.literal("job_offer"),
+    job: JobId,
+    attempt: z.int().positive(),
+    /** The manifest, base64. */
+    payload: z.base64(),
+  }),
+  z.object({
+    type: z.literal("job_cancel"),
+    job: JobId,
+    attempt: z.int().positive(),
+    graceMs: z.int().nonnegative(),
+    requestedBy: z.string().optional(),
+    because: z.string().optional(),
+  }),
+]);
+export type OutboxCommand = z.infer<typeof OutboxCommand>;
 
-export const LastFailure = FailedAttempts.extend({
-  operation: z.enum(["plan", "apply", "destroy"]),
+/** One version of the trust document; every one is kept. */
+export const TrustRow = z.object({
+  version: z.int().positive(),
+  digest: Digest,
+  envelope: Envelope,
+  at: Instant,
+  by: z.string(),
 });
-export type LastFailure = z.infer<typeof LastFailure>;
+export type TrustRow = z.infer<typeof TrustRow>;
 
 /** Who may run jobs for an audience, how far both sequences got, and which connection counts. */
 export const AgentRow = z.object({
   id: AgentId,
   kind: AgentKind,
-  /** One agent per audience: an install's name, `build` or `setup`. */
-  audience: z.string(),
+  /** One agent per audience. */
+  audience: Audience,
+  /** The name of its install, for people to read. */
+  installName: z.string().nullable(),
   identityKey: z.string(),
   sealingKey: z.string(),
   keyGeneration: z.int().positive(),
@@ -57,6 +81,10 @@ export const AgentRow = z.object({
   /** When its connection was last seen to come or go. */
   seenAt: Instant,
   everConnected: z.boolean(),
+  /** Of the trust document it goes by, as it said itself. */
+  trustVersion: z.int().nonnegative().default(0),
+  /** How long the record was when the agent last saw a checkpoint of it, as it said at its last hello. */
+  checkpointSize: z.int().nonnegative().optional(),
   journalId: z.string().nullable(),
   sessionEpoch: z.int().nonnegative(),
   /** Highest sequence of its events that is committed here. */
@@ -65,6 +93,8 @@ export const AgentRow = z.object({
   downHead: z.int().nonnegative(),
   /** Highest command it has said is in its journal. */
   downAcked: z.int().nonnegative(),
+  /** When this server last saw that one of the two had lost what the other relies on. */
+  reset: z.object({ at: Instant, because: z.string() }).nullable().default(null),
 });
 export type AgentRow = z.infer<typeof AgentRow>;
 
@@ -72,7 +102,7 @@ export const JoinRow = z.object({
   /** sha256 of the secret; the secret itself is nowhere. */
   hash: z.string(),
   kind: AgentKind,
-  audience: z.string(),
+  audience: Audience,
   createdAt: Instant,
   expiresAt: Instant,
   usedAt: Instant.nullable(),
@@ -102,6 +132,8 @@ export const Deployed = z.object({
   dependsOn: z.array(z.string()),
   effects: z.partialRecord(Operation, Effect),
   release: z.string(),
+  /** How often its agent looks at its health; absent where its plugin has no status. */
+  statusEveryMs: z.int().positive().optional(),
 });
 export type Deployed = z.infer<typeof Deployed>;
 
@@ -110,6 +142,8 @@ export const JobAbout = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("build"), name: z.string(), buildKey: Digest, source: Digest }),
   z.object({ kind: z.literal("assemble"), buildKey: Digest }),
   z.object({ kind: z.literal("setup") }),
+  /** Asks the sandbox how it is, because its agent is gone. */
+  z.object({ kind: z.literal("sandbox-status") }),
   z.object({ kind: z.literal("teardown") }),
   z.object({ kind: z.literal("sync"), key: Digest, materials: z.array(ArtifactRef) }),
   z.object({ kind: z.literal("plan"), deployKey: Digest, type: z.string() }),
@@ -119,22 +153,20 @@ export const JobAbout = z.discriminatedUnion("kind", [
 ]);
 export type JobAbout = z.infer<typeof JobAbout>;
 
-/** The core owns the state machine; the status is checked, the rest was written by it. */
-const State = z.looseObject({
-  status: z.enum(JOB_STATUSES),
-  since: Instant,
-}) as unknown as z.ZodType<JobState>;
-
 export const JobRow = z.object({
   id: JobId,
   attempt: z.int().positive(),
-  audience: z.string(),
-  install: z.string().nullable(),
-  app: z.string().nullable(),
+  audience: Audience,
+  /** The install it is about, also when the setup agent runs it. */
+  install: InstallId.nullable(),
+  installName: z.string().nullable(),
+  app: AppId.nullable(),
   component: z.string().nullable(),
   release: z.string().nullable(),
   operation: Operation,
-  state: State,
+  /** Whether it may be run again after a crash. */
+  effect: Effect.default("idempotent"),
+  state: JobState,
   about: JobAbout,
   because: z.string(),
   requestedBy: z.string(),
@@ -144,10 +176,13 @@ export const JobRow = z.object({
   failure: z.object({ code: z.enum(FAILURE_CODES), message: z.string() }).nullable(),
   exitCode: z.int().nullable(),
   plan: Plan.nullable(),
+  report: JobReport.nullable().default(null),
   /** What the agent said the whole log is; null until the job has ended. */
   log: z.object({ bytes: z.int(), sha256: z.string() }).nullable(),
   logComplete: z.boolean(),
   manifestDigest: Digest,
+  /** When the join string of this attempt was given: it is given once. */
+  joinGivenAt: Instant.nullable().default(null),
   /** Everything the job may pull or push, for grants. */
   reads: z.array(ArtifactRef),
   writes: z.array(z.string()),
@@ -155,7 +190,7 @@ export const JobRow = z.object({
 export type JobRow = z.infer<typeof JobRow>;
 
 export const ComponentRow = z.object({
-  install: z.string(),
+  install: InstallId,
   name: z.string(),
   type: z.string(),
   deployed: Deployed.nullable(),
@@ -163,27 +198,46 @@ export const ComponentRow = z.object({
   attempted: Deployed.nullable(),
   plan: Plan.extend({ deployKey: Digest, at: Instant }).nullable(),
   lastFailure: LastFailure.nullable(),
-  health: Health,
-  healthBecause: z.string(),
-  drift: Drift.nullable(),
+  ...HEALTH_FIELDS,
+  repairs: z.object({ attempts: z.int().positive(), at: Instant }).nullable().default(null),
+  /** Who asked for it to be applied again as it is. */
+  applyAsked: z.string().nullable().default(null),
   outputs: z.record(z.string(), z.unknown()),
   outputsDigest: z.string().nullable(),
+  /** When a status job was last issued because nobody looked at it. */
+  watchAskedAt: Instant.nullable().default(null),
 });
 export type ComponentRow = z.infer<typeof ComponentRow>;
 
-export const InstallRow = z.object({
+export const AppRow = z.object({
+  id: AppId,
+  /** One app at a time has it. */
   name: z.string(),
-  app: z.string(),
+  createdAt: Instant,
+});
+export type AppRow = z.infer<typeof AppRow>;
+
+export const InstallRow = z.object({
+  id: InstallId,
+  /** One install at a time has it; after a forget another may. */
+  name: z.string(),
+  app: AppId,
+  appName: z.string(),
   channel: z.string(),
   /** Set when somebody asked for one release by name; the channel counts otherwise. */
   pinnedRelease: z.string().nullable(),
   sandbox: z.string(),
-  directory: z.string(),
+  /** What the sandbox's own plugin is told; the server reads nothing in it. */
+  sandboxConfig: z.record(z.string(), z.unknown()),
   inputs: z.record(z.string(), z.unknown()),
   mode: z.enum(["present", "destroyed"]),
   /** attempted: a setup was begun, so there may be something to take down. */
   sandboxState: z.enum(["absent", "attempted", "present", "destroyed"]),
   sandboxFailure: FailedAttempts.nullable(),
+  /** Why the setup is to run once more, although it was done before. */
+  setupWanted: z.string().nullable().default(null),
+  /** The last look at a sandbox whose agent was gone, and the setups that followed in a row. */
+  sandboxLook: z.object({ at: Instant, setups: z.int().nonnegative() }).nullable().default(null),
   /** Components whose removal somebody asked for by name. */
   allowDestroy: z.array(z.string()),
   /** What lies in the install's own registry. */
@@ -191,6 +245,18 @@ export const InstallRow = z.object({
   /** The newest runner it has. */
   runner: ArtifactRef.nullable(),
   syncFailure: FailedAttempts.nullable(),
+  /** Its agent runs something of a release this server has no record of. */
+  unknownRelease: z
+    .object({ release: z.string(), component: z.string(), at: Instant })
+    .nullable()
+    .default(null),
+  /** The release its sandbox was set up from: its statement is what a teardown goes by. */
+  setUpRelease: z.string().nullable().default(null),
+  /** The highest release it was ever directed to, and how far back that one lets it go. */
+  releaseFloor: z
+    .object({ release: z.string(), number: z.int(), numberMin: z.int() })
+    .nullable()
+    .default(null),
   requestedBy: z.string(),
   /** Rises with every write: a decision is committed only against what it was decided on. */
   revision: z.int().nonnegative(),
@@ -222,10 +288,21 @@ export const ReleaseComponent = z.object({
 });
 export type ReleaseComponent = z.infer<typeof ReleaseComponent>;
 
+/** A sandbox that an install of this release can be set up with. */
+export const ReleaseSandbox = z.object({
+  type: z.string(),
+  image: ArtifactRef,
+  effects: z.partialRecord(PluginOperation, Effect),
+});
+export type ReleaseSandbox = z.infer<typeof ReleaseSandbox>;
+
 export const ReleaseRow = z.object({
   id: z.string(),
-  app: z.string(),
+  app: AppId,
+  appName: z.string(),
   version: z.string(),
+  /** Rises with every release of the app. */
+  number: z.int().positive(),
   state: z.enum(["building", "ready", "failed"]),
   file: z.string(),
   /** exclave.yaml as it was sent; parsed again where its value is needed. */
@@ -235,11 +312,16 @@ export const ReleaseRow = z.object({
   components: z.array(ReleaseComponent),
   channel: z.string().nullable(),
   assembleJob: JobId.nullable(),
-  /** The job that attaches the signature to the index. */
+  sandboxes: z.array(ReleaseSandbox),
+  /** The job that attaches the signed statement to the index. */
   signJob: JobId.nullable().default(null),
+  /** Ids of the keys that signed its statement; null where it was not written down. */
+  signedBy: z.array(z.string()).nullable().default(null),
+  /** Why it was not stated again after a key was revoked. */
+  unsignedBecause: z.string().nullable().default(null),
   digest: Digest.nullable(),
-  /** The signed statement: which configuration, which artifacts, which plugins. */
-  statement: Envelope.nullable(),
+  /** An install that has seen it may go back as far as this number; null until it is stated. */
+  rollbackNumberMin: z.int().positive().nullable(),
   because: z.string().nullable(),
   createdAt: Instant,
   requestedBy: z.string(),
@@ -258,10 +340,13 @@ export const BuildRow = z.object({
 export type BuildRow = z.infer<typeof BuildRow>;
 
 export const ChannelRow = z.object({
-  app: z.string(),
+  app: AppId,
+  appName: z.string(),
   name: z.string(),
   release: z.string().nullable(),
   movedAt: Instant,
+  /** When what it points at was asked for: a release asked for before does not move it back. */
+  askedAt: Instant.default(Instant.parse(0)),
 });
 export type ChannelRow = z.infer<typeof ChannelRow>;
 

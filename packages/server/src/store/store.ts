@@ -1,10 +1,10 @@
 // The server's memory as ports, one per noun. Everything is asynchronous, so that a database in
 // another process can stand behind it; `testing/describe-store.ts` holds the promises as tests.
 
-import type { ServerCommand } from "@exclave/api";
-import type { AuditEntry, AuditHead, AuditRecord } from "@exclave/core";
+import type { AppId, Audience, AuditEntry, AuditHead, AuditRecord, InstallId } from "@exclave/core";
 import type {
   AgentRow,
+  AppRow,
   BuildRow,
   ChannelRow,
   ComponentRow,
@@ -12,9 +12,11 @@ import type {
   InstallRow,
   JobRow,
   JoinRow,
+  OutboxCommand,
   ReleaseRow,
   SourceRow,
   TokenRow,
+  TrustRow,
 } from "./rows.ts";
 
 export interface Store {
@@ -42,38 +44,48 @@ export interface PageOf<Row> {
 
 export interface Tables {
   readonly agents: Documents<AgentRow> & {
-    byAudience(audience: string): Promise<AgentRow | undefined>;
+    byAudience(audience: Audience): Promise<AgentRow | undefined>;
   };
   readonly joins: Documents<JoinRow>;
   readonly tokens: Documents<TokenRow> & { byHash(hash: string): Promise<TokenRow | undefined> };
-  readonly installs: Documents<InstallRow>;
+  /** By id; no two have the same name. */
+  readonly apps: Documents<AppRow> & { byName(name: string): Promise<AppRow | undefined> };
+  readonly installs: Documents<InstallRow> & {
+    byName(name: string): Promise<InstallRow | undefined>;
+  };
   readonly components: Documents<ComponentRow> & {
-    ofInstall(install: string): Promise<ComponentRow[]>;
+    ofInstall(install: InstallId): Promise<ComponentRow[]>;
   };
   readonly jobs: Documents<JobRow> & {
-    /** Not over yet, oldest first. */
-    open(audience: string): Promise<JobRow[]>;
+    /** Those of an agent that are not over yet, oldest first. */
+    open(audience: Audience): Promise<JobRow[]>;
+    /** Those about an install that are not over yet, the setup agent's too, oldest first. */
+    openOfInstall(install: InstallId): Promise<JobRow[]>;
     find(query: JobQuery): Promise<PageOf<JobRow>>;
   };
   readonly outbox: Outbox;
   readonly releases: Documents<ReleaseRow> & {
     building(): Promise<ReleaseRow[]>;
-    ofApp(app: string | undefined, page: Page): Promise<PageOf<ReleaseRow>>;
-    byVersion(app: string, version: string): Promise<ReleaseRow | undefined>;
-    count(app: string): Promise<number>;
+    ofApp(app: AppId | undefined, page: Page): Promise<PageOf<ReleaseRow>>;
+    byVersion(app: AppId, version: string): Promise<ReleaseRow | undefined>;
+    count(app: AppId): Promise<number>;
   };
   readonly builds: Documents<BuildRow>;
   readonly channels: Documents<ChannelRow> & {
-    of(app: string, name: string): Promise<ChannelRow | undefined>;
+    of(app: AppId, name: string): Promise<ChannelRow | undefined>;
   };
   readonly images: Documents<ImageRow> & { ofKind(kind: ImageRow["kind"]): Promise<ImageRow[]> };
   readonly sources: Documents<SourceRow>;
+  /** By version. */
+  readonly trust: Documents<TrustRow>;
   readonly audit: Audit;
   /** Rises by one each time, per audience: the number a manifest is issued under. */
-  nextIssueNo(audience: string): Promise<number>;
+  nextIssueNo(audience: Audience): Promise<number>;
+  /** Makes the next number greater than this one; returns the last one given before. */
+  raiseIssueNo(audience: Audience, atLeast: number): Promise<number>;
 }
 
-export type Readers = Omit<Tables, "nextIssueNo">;
+export type Readers = Omit<Tables, "nextIssueNo" | "raiseIssueNo">;
 
 /** Rows by key. The key is a function of the row and never changes. */
 export interface Documents<Row> {
@@ -89,7 +101,8 @@ export interface Documents<Row> {
 }
 
 export interface JobQuery extends Page {
-  readonly install?: string | undefined;
+  readonly install?: InstallId | undefined;
+  readonly audience?: Audience | undefined;
   readonly component?: string | undefined;
   readonly state?: string | undefined;
   readonly release?: string | undefined;
@@ -97,26 +110,28 @@ export interface JobQuery extends Page {
 
 export interface OutboxRow {
   readonly id: number;
-  readonly audience: string;
+  readonly audience: Audience;
   /** Null until it is first about to be sent: what was never sent can still be taken back. */
   readonly seq: number | null;
   readonly job: string;
-  readonly body: ServerCommand;
+  readonly body: OutboxCommand;
 }
 
 /** Commands on their way to an agent, in order, until it has them in its journal. */
 export interface Outbox {
-  add(audience: string, body: ServerCommand): Promise<void>;
+  add(audience: Audience, body: OutboxCommand): Promise<void>;
   /** Rows with a sequence, lowest first. */
-  sent(audience: string): Promise<OutboxRow[]>;
+  sent(audience: Audience): Promise<OutboxRow[]>;
   /** Rows without one, oldest first. */
-  waiting(audience: string, limit: number): Promise<OutboxRow[]>;
+  waiting(audience: Audience, limit: number): Promise<OutboxRow[]>;
   assign(id: number, seq: number): Promise<void>;
+  /** Puts another command in the place of one, under the same number. */
+  replace(id: number, body: OutboxCommand): Promise<void>;
   /** Drops every row up to that sequence. */
-  trim(audience: string, seq: number): Promise<void>;
+  trim(audience: Audience, seq: number): Promise<void>;
   /** Takes back what was never sent about a job. */
   withdraw(job: string): Promise<void>;
-  clear(audience: string): Promise<void>;
+  clear(audience: Audience): Promise<void>;
 }
 
 export interface Audit {
@@ -129,5 +144,5 @@ export interface Audit {
   newest(limit: number, subject?: string): Promise<AuditRecord[]>;
 }
 
-export const componentKey = (install: string, name: string): string => `${install}/${name}`;
-export const channelKey = (app: string, name: string): string => `${app}/${name}`;
+export const componentKey = (install: InstallId, name: string): string => `${install}/${name}`;
+export const channelKey = (app: AppId, name: string): string => `${app}/${name}`;

@@ -32,8 +32,11 @@ export interface World {
   readonly install: ScriptedInstall;
 }
 
-export async function world(t: TestContext): Promise<World> {
-  const server = await testServer(t);
+export async function world(
+  t: TestContext,
+  options: Parameters<typeof testServer>[1] = {},
+): Promise<World> {
+  const server = await testServer(t, options);
   await buildAgent(server);
   const install = await scriptedInstall(server);
   return { server, install };
@@ -61,8 +64,11 @@ export function settled(
   );
 }
 
-export async function deployedWorld(t: TestContext): Promise<World> {
-  const at = await world(t);
+export async function deployedWorld(
+  t: TestContext,
+  options: Parameters<typeof testServer>[1] = {},
+): Promise<World> {
+  const at = await world(t, options);
   await release(at.server, CRM, SOURCES, { channel: "stable" });
   await create(at);
   await settled(at);

@@ -3,10 +3,10 @@
 
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import { verifyChain } from "@exclave/core";
+import { InstallId, verifyChain } from "@exclave/core";
 import type { ChannelRow } from "../store/rows.ts";
-import type { Store } from "../store/store.ts";
-import { AT, jobId, jobRow } from "./rows.ts";
+import { channelKey, type Store } from "../store/store.ts";
+import { ACME, AT, CRM_ID, installRow, jobId, jobRow } from "./rows.ts";
 
 export interface StoreUnderTest {
   readonly store: Store;
@@ -24,9 +24,11 @@ export function describeStore(
       await store.transaction((tx) => tx.channels.put(channel("stable", "r1")));
       await store.transaction((tx) => tx.channels.put(channel("stable", "r2")));
 
-      assert.equal((await store.read.channels.of("crm", "stable"))?.release, "r2");
-      assert.equal(await store.read.channels.of("crm", "beta"), undefined);
-      const removed = await store.transaction((tx) => tx.channels.remove("crm/stable"));
+      assert.equal((await store.read.channels.of(CRM_ID, "stable"))?.release, "r2");
+      assert.equal(await store.read.channels.of(CRM_ID, "beta"), undefined);
+      const removed = await store.transaction((tx) =>
+        tx.channels.remove(channelKey(CRM_ID, "stable")),
+      );
       assert.equal(removed, true);
       assert.deepEqual(await store.read.channels.all(), []);
     });
@@ -37,28 +39,28 @@ export function describeStore(
       const failing = store.transaction(async (tx) => {
         await tx.channels.put(channel("stable", "r1"));
         await tx.audit.append(entry("channel.moved"));
-        await tx.nextIssueNo("acme");
+        await tx.nextIssueNo(ACME);
         throw new Error("no");
       });
 
       await assert.rejects(failing, /no/);
       assert.deepEqual(await store.read.channels.all(), []);
       assert.equal((await store.read.audit.head()).size, 0);
-      assert.equal(await store.transaction((tx) => tx.nextIssueNo("acme")), 1);
+      assert.equal(await store.transaction((tx) => tx.nextIssueNo(ACME)), 1);
     });
 
     test("runs transactions one after the other", async (t) => {
       const { store } = await create(t);
       const add = () =>
         store.transaction(async (tx) => {
-          const before = Number((await tx.channels.of("crm", "stable"))?.release ?? "0");
+          const before = Number((await tx.channels.of(CRM_ID, "stable"))?.release ?? "0");
           await new Promise((resolve) => setImmediate(resolve));
           await tx.channels.put(channel("stable", String(before + 1)));
         });
 
       await Promise.all(Array.from({ length: 20 }, add));
 
-      assert.equal((await store.read.channels.of("crm", "stable"))?.release, "20");
+      assert.equal((await store.read.channels.of(CRM_ID, "stable"))?.release, "20");
     });
 
     test("shows nobody what is not committed", async (t) => {
@@ -72,7 +74,7 @@ export function describeStore(
       });
       await written.promise;
 
-      const [seen] = await Promise.allSettled([store.read.channels.of("crm", "stable"), failing]);
+      const [seen] = await Promise.allSettled([store.read.channels.of(CRM_ID, "stable"), failing]);
 
       assert.deepEqual(seen, { status: "fulfilled", value: undefined });
     });
@@ -86,7 +88,7 @@ export function describeStore(
 
       const store = await under.reopen();
 
-      assert.equal((await store.read.channels.of("crm", "stable"))?.release, "r1");
+      assert.equal((await store.read.channels.of(CRM_ID, "stable"))?.release, "r1");
       assert.equal((await store.read.audit.head()).size, 1);
     });
 
@@ -114,12 +116,15 @@ export function describeStore(
         await tx.jobs.put(jobRow({ id: id("a"), component: "api" }));
         await tx.jobs.put(jobRow({ id: id("b"), state: { status: "succeeded", since: AT } }));
         await tx.jobs.put(jobRow({ id: id("c"), audience: "build", install: null }));
+        await tx.jobs.put(jobRow({ id: id("d"), audience: "setup" }));
       });
 
-      const open = await store.read.jobs.open("acme");
+      const open = await store.read.jobs.open(ACME);
       const byComponent = await store.read.jobs.find({ limit: 10, component: "api" });
       const byState = await store.read.jobs.find({ limit: 10, state: "succeeded" });
-      const byInstall = await store.read.jobs.find({ limit: 10, install: "acme" });
+      const byInstall = await store.read.jobs.find({ limit: 10, install: ACME });
+      const openOfInstall = await store.read.jobs.openOfInstall(ACME);
+      const byAudience = await store.read.jobs.find({ limit: 10, audience: "setup" });
 
       assert.deepEqual(
         open.map(({ id }) => id),
@@ -135,8 +140,30 @@ export function describeStore(
       );
       assert.deepEqual(
         byInstall.items.map((row) => row.id),
-        [id("b"), id("a")],
+        [id("d"), id("b"), id("a")],
       );
+      assert.deepEqual(
+        openOfInstall.map((row) => row.id),
+        [id("a"), id("d")],
+      );
+      assert.deepEqual(
+        byAudience.items.map((row) => row.id),
+        [id("d")],
+      );
+    });
+
+    test("has one install of a name at a time, and tells those that had it apart", async (t) => {
+      const { store } = await create(t);
+      const later = InstallId.parse("iacmebbbbbbbbbbbb");
+      await store.transaction((tx) => tx.installs.put(installRow()));
+
+      const second = store.transaction((tx) => tx.installs.put(installRow({ id: later })));
+      await assert.rejects(second);
+      await store.transaction((tx) => tx.installs.remove(ACME));
+      await store.transaction((tx) => tx.installs.put(installRow({ id: later })));
+
+      assert.equal((await store.read.installs.byName("acme"))?.id, later);
+      assert.equal(await store.read.installs.get(ACME), undefined);
     });
 
     test("hands out commands in order, until they are acknowledged or taken back", async (t) => {
@@ -144,11 +171,11 @@ export function describeStore(
       const cancel = (name: string) =>
         ({ type: "job_cancel", job: id(name), attempt: 1, graceMs: 0 }) as const;
       await store.transaction(async (tx) => {
-        for (const name of ["a", "b", "c"]) await tx.outbox.add("acme", cancel(name));
-        await tx.outbox.add("other", cancel("d"));
+        for (const name of ["a", "b", "c"]) await tx.outbox.add(ACME, cancel(name));
+        await tx.outbox.add("setup", cancel("d"));
         await tx.outbox.withdraw(id("b"));
       });
-      const waiting = await store.read.outbox.waiting("acme", 10);
+      const waiting = await store.read.outbox.waiting(ACME, 10);
       assert.deepEqual(
         waiting.map((row) => row.job),
         [id("a"), id("c")],
@@ -160,28 +187,60 @@ export function describeStore(
         await tx.outbox.withdraw(id("a"));
       });
       assert.deepEqual(
-        (await store.read.outbox.sent("acme")).map(({ seq }) => seq),
+        (await store.read.outbox.sent(ACME)).map(({ seq }) => seq),
         [1, 2],
       );
 
-      await store.transaction((tx) => tx.outbox.trim("acme", 1));
+      await store.transaction((tx) => tx.outbox.trim(ACME, 1));
       assert.deepEqual(
-        (await store.read.outbox.sent("acme")).map((row) => row.job),
+        (await store.read.outbox.sent(ACME)).map((row) => row.job),
         [id("c")],
       );
-      assert.equal((await store.read.outbox.waiting("other", 10)).length, 1);
+      assert.equal((await store.read.outbox.waiting("setup", 10)).length, 1);
+    });
+
+    test("puts a command in the place of another, under its number", async (t) => {
+      const { store } = await create(t);
+      const cancel = { type: "job_cancel", job: id("b"), attempt: 2, graceMs: 1 } as const;
+      await store.transaction(async (tx) => {
+        await tx.outbox.add("build", { ...cancel, job: id("a") });
+        const [row] = await tx.outbox.waiting("build", 1);
+        await tx.outbox.assign(row?.id ?? 0, 7);
+        await tx.outbox.replace(row?.id ?? 0, cancel);
+      });
+
+      const sent = await store.read.outbox.sent("build");
+
+      assert.deepEqual(
+        sent.map(({ seq, job, body }) => ({ seq, job, body })),
+        [{ seq: 7, job: cancel.job, body: cancel }],
+      );
     });
 
     test("numbers manifests per audience, rising by one", async (t) => {
       const { store } = await create(t);
 
       const numbers = await store.transaction(async (tx) => [
-        await tx.nextIssueNo("acme"),
-        await tx.nextIssueNo("acme"),
-        await tx.nextIssueNo("other"),
+        await tx.nextIssueNo(ACME),
+        await tx.nextIssueNo(ACME),
+        await tx.nextIssueNo("setup"),
       ]);
 
       assert.deepEqual(numbers, [1, 2, 1]);
+    });
+
+    test("numbers above what it was told, and never lower than before", async (t) => {
+      const { store } = await create(t);
+
+      const numbers = await store.transaction(async (tx) => [
+        await tx.raiseIssueNo(ACME, 7),
+        await tx.nextIssueNo(ACME),
+        await tx.raiseIssueNo(ACME, 3),
+        await tx.nextIssueNo(ACME),
+        await tx.nextIssueNo("setup"),
+      ]);
+
+      assert.deepEqual(numbers, [0, 8, 8, 9, 1]);
     });
 
     test("chains audit records, also those of transactions that came at once", async (t) => {
@@ -208,7 +267,7 @@ export function describeStore(
 const id = jobId;
 
 function channel(name: string, release: string): ChannelRow {
-  return { app: "crm", name, release, movedAt: AT };
+  return { app: CRM_ID, appName: "crm", name, release, movedAt: AT, askedAt: AT };
 }
 
 function entry(action: string) {

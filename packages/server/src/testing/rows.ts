@@ -1,8 +1,13 @@
 // Rows with everything a test is not about filled in.
 
-import { Instant, JobId } from "@exclave/core";
-import type { Deployed, InstallRow, JobRow } from "../store/rows.ts";
+import { AgentId, AppId, InstallId, Instant, JobId } from "@exclave/core";
+import type { AgentRow, Deployed, InstallRow, JobRow, ReleaseRow } from "../store/rows.ts";
 import { digestNamed } from "./scripted-vendor.ts";
+
+export const ACME = InstallId.parse("iacmeaaaaaaaaaaaa");
+export const CRM_ID = AppId.parse("pcrmaaaaaaaaaaaaa");
+
+export const AGENT = AgentId.parse("aaaaaaaaaaaaaaaaa");
 
 export const AT = Instant.parse(1_000);
 
@@ -15,12 +20,14 @@ export function jobRow(changes: Partial<JobRow> = {}): JobRow {
   return {
     id: jobId("a"),
     attempt: 1,
-    audience: "acme",
-    install: "acme",
-    app: "crm",
+    audience: ACME,
+    install: ACME,
+    installName: "acme",
+    app: CRM_ID,
     component: null,
     release: null,
     operation: "apply",
+    effect: "idempotent",
     state: { status: "queued", since: AT },
     about: { kind: "destroy" },
     because: "",
@@ -30,10 +37,12 @@ export function jobRow(changes: Partial<JobRow> = {}): JobRow {
     endedAt: null,
     failure: null,
     exitCode: null,
+    report: null,
     plan: null,
     log: null,
     logComplete: false,
     manifestDigest: digestNamed("manifest"),
+    joinGivenAt: null,
     reads: [],
     writes: [],
     ...changes,
@@ -42,20 +51,27 @@ export function jobRow(changes: Partial<JobRow> = {}): JobRow {
 
 export function installRow(changes: Partial<InstallRow> = {}): InstallRow {
   return {
+    id: ACME,
     name: "acme",
-    app: "crm",
+    app: CRM_ID,
+    appName: "crm",
     channel: "stable",
     pinnedRelease: null,
     sandbox: "local",
-    directory: "installs/acme",
+    sandboxConfig: {},
     inputs: {},
     mode: "present",
     sandboxState: "present",
     sandboxFailure: null,
+    setupWanted: null,
+    sandboxLook: null,
     allowDestroy: [],
     synced: [],
     runner: null,
     syncFailure: null,
+    unknownRelease: null,
+    setUpRelease: null,
+    releaseFloor: null,
     requestedBy: "test",
     revision: 3,
     createdAt: AT,
@@ -74,6 +90,61 @@ export function deployedRow(changes: Partial<Deployed> = {}): Deployed {
     dependsOn: [],
     effects: { apply: "idempotent", destroy: "idempotent" },
     release: "r1",
+    ...changes,
+  };
+}
+
+export function releaseRow(changes: Partial<ReleaseRow> = {}): ReleaseRow {
+  return {
+    id: "r1",
+    app: CRM_ID,
+    appName: "crm",
+    version: "1",
+    number: 1,
+    state: "ready",
+    file: "exclave.yaml",
+    config: "",
+    runner: refNamed("exclave/runner"),
+    plugins: [],
+    components: [],
+    channel: null,
+    assembleJob: null,
+    sandboxes: [{ type: "local", image: refNamed("exclave/sandboxes/local"), effects: {} }],
+    signJob: null,
+    signedBy: null,
+    unsignedBecause: null,
+    digest: digestNamed("index"),
+    rollbackNumberMin: 1,
+    because: null,
+    createdAt: AT,
+    requestedBy: "test",
+    ...changes,
+  };
+}
+
+export function agentRow(changes: Partial<AgentRow> = {}): AgentRow {
+  return {
+    id: AGENT,
+    kind: "install",
+    audience: ACME,
+    installName: "acme",
+    identityKey: "",
+    sealingKey: "",
+    trustVersion: 1,
+    keyGeneration: 1,
+    joinedAt: AT,
+    revokedAt: null,
+    version: "0",
+    platform: "",
+    runtime: "",
+    seenAt: AT,
+    everConnected: true,
+    journalId: null,
+    sessionEpoch: 1,
+    upAcked: 0,
+    downHead: 0,
+    downAcked: 0,
+    reset: null,
     ...changes,
   };
 }

@@ -13,6 +13,7 @@ import { once } from "node:events";
 import {
   type AgentEvent,
   type AgentFrame,
+  type AppliedComponent,
   createClient,
   createJoin,
   decodeJoinString,
@@ -24,25 +25,28 @@ import {
   LINK_PROTOCOL,
   ServerFrame,
 } from "@exclave/api";
-import { fromBase64, Manifest } from "@exclave/core";
+import { type Audience, fromBase64, Manifest } from "@exclave/core";
 import { WebSocket } from "ws";
 
 export interface Identity {
   readonly agent: string;
-  readonly audience: string;
+  readonly audience: Audience;
   readonly keyGeneration: number;
   readonly url: string;
   readonly privateKey: KeyObject;
 }
 
-export async function join(joinString: string): Promise<Identity> {
+export async function join(
+  joinString: string,
+  { privateKey, publicKey } = generateKeyPairSync("ed25519"),
+): Promise<Identity> {
   const decoded = decodeJoinString(joinString);
   if (!decoded) throw new Error("not a join string");
-  const { privateKey, publicKey } = generateKeyPairSync("ed25519");
   const sealing = generateKeyPairSync("x25519");
   const response = await createClient({ url: decoded.url }).call(joinAgent, {
     body: {
       secret: decoded.secret,
+      trustDigest: decoded.trustDigest,
       identityKey: publicKey.export({ type: "spki", format: "der" }).toString("base64"),
       sealingKey: sealing.publicKey.export({ type: "spki", format: "der" }).toString("base64"),
       proof: sign(null, Buffer.from(decoded.secret), privateKey).toString("base64"),
@@ -85,6 +89,10 @@ export interface ScriptedAgent {
     attempt?: number,
     repositories?: string[],
   ): Promise<{ grant?: Grant | undefined; refused?: string | undefined }>;
+  joinString(
+    job: string,
+    attempt?: number,
+  ): Promise<{ joinString?: string | undefined; refused?: string | undefined }>;
   send(frame: AgentFrame): void;
   sendLog(job: string, attempt: number, offset: number, text: string): void;
   next(isIt: (frame: ServerFrame) => boolean): Promise<ServerFrame>;
@@ -92,15 +100,23 @@ export interface ScriptedAgent {
 }
 
 export interface AgentMemory {
+  /** Undefined for an agent that knows of no trust documents. */
+  trustVersion?: number;
   journalId: string;
   upHead: number;
   downAcked: number;
+  /** Highest number of a manifest it took: what is not above is refused as a replay. */
+  issueNo: number;
+  /** What it applied last, by component: said when a server that was set back asks. */
+  readonly applied: Map<string, AppliedComponent>;
 }
 
 export const newMemory = (): AgentMemory => ({
   journalId: randomBytes(6).toString("hex"),
   upHead: 0,
   downAcked: 0,
+  issueNo: 0,
+  applied: new Map(),
 });
 
 export async function connectAgent(
@@ -124,6 +140,7 @@ export async function connectAgent(
     say,
     end,
     grant,
+    joinString,
     send: (frame) => socket.send(JSON.stringify(frame)),
     sendLog: (job, attempt, offset, text) =>
       socket.send(encodeLogFrame({ job, attempt, offset, bytes: Buffer.from(text) })),
@@ -149,6 +166,7 @@ export async function connectAgent(
   function receive(frame: ServerFrame): void {
     if (frame.type === "challenge") agent.send(hello(frame.nonce));
     if (frame.type === "ping") agent.send({ type: "pong", id: frame.id });
+    if (frame.type === "welcome" && frame.inventoryWanted) void sayInventory();
     if (frame.type !== "command" || frame.seq <= memory.downAcked) return;
     memory.downAcked = frame.seq;
     agent.send({ type: "ack", seq: frame.seq });
@@ -162,8 +180,23 @@ export async function connectAgent(
     });
   }
 
+  async function sayInventory(): Promise<void> {
+    const deployed = [...memory.applied.values()];
+    await say({ type: "inventory", at: Date.now(), jobs: [], deployed });
+  }
+
+  function refuseReplay(manifest: Manifest): AgentEvent[] | undefined {
+    const { id: job, attempt, issueNo } = manifest;
+    if (issueNo > memory.issueNo) {
+      memory.issueNo = issueNo;
+      return undefined;
+    }
+    const because = `its number ${issueNo} is not above ${memory.issueNo}`;
+    return [{ type: "job_rejected", job, attempt, at: 1, code: "replayed", because }];
+  }
+
   async function run(manifest: Manifest): Promise<void> {
-    const events = script.onOffer?.(manifest);
+    const events = refuseReplay(manifest) ?? script.onOffer?.(manifest);
     if (events) {
       for (const event of events) await say(event);
       return;
@@ -172,7 +205,16 @@ export async function connectAgent(
     await say({ type: "job_accepted", job, attempt, at });
     await say({ type: "job_started", job, attempt, at });
     const ending = await script.onJob?.(manifest, agent);
+    if (ending) keepApplied(manifest, ending);
     if (ending) await end(manifest, ending);
+  }
+
+  function keepApplied({ operation, release, steps }: Manifest, { outcome }: Ending): void {
+    const [step] = steps;
+    if (outcome && outcome.kind !== "succeeded") return;
+    if (operation !== "apply" || !step?.component || release === undefined) return;
+    const { component, type = "", effect } = step;
+    memory.applied.set(component, { component, type, release, effect });
   }
 
   async function end(manifest: Manifest, { log = "", ...ending }: Ending): Promise<void> {
@@ -210,6 +252,13 @@ export async function connectAgent(
     return frame.type === "grant" ? frame : {};
   }
 
+  async function joinString(job: string, attempt = 1) {
+    const answered = next((frame) => frame.type === "join" && frame.job === job);
+    agent.send({ type: "join_want", job: job as never, attempt });
+    const frame = await answered;
+    return frame.type === "join" ? frame : {};
+  }
+
   function next(isIt: (frame: ServerFrame) => boolean): Promise<ServerFrame> {
     return new Promise((resolve) => {
       const look = (frame: ServerFrame) => {
@@ -234,10 +283,12 @@ export async function connectAgent(
       capabilities: [],
       keyGeneration: identity.keyGeneration,
       bootId,
+      ...(memory.trustVersion !== undefined && { trustVersion: memory.trustVersion }),
       downAcked: memory.downAcked,
       upHead: memory.upHead,
-      upFrom: 1,
+      upFrom: memory.upHead + 1,
       journalId: memory.journalId,
+      issueNo: memory.issueNo,
       jobs: [],
       clockMs: Date.now(),
       proof: sign(

@@ -1,6 +1,6 @@
 // A setup agent whose sandboxes come up at once, and install agents whose jobs do what a test says.
 
-import { decodeJoinString } from "@exclave/api";
+import type { AgentEvent, RejectCode } from "@exclave/api";
 import { digestOf, type Manifest } from "@exclave/core";
 import {
   type AgentMemory,
@@ -22,33 +22,47 @@ export interface ScriptedInstall {
   readonly manifests: Manifest[];
   /** What the next run of an operation on a component ends with. */
   readonly endings: Map<string, Ending>;
+  /** What every run of an operation on a component ends with, as long as it is here. */
+  readonly always: Map<string, Ending>;
+  /** The code the next offer of an operation on a component is refused with. */
+  readonly refusals: Map<string, RejectCode>;
+  /** What the setup agent was given, as it came. */
+  readonly joinStrings: readonly string[];
   /** Operations that go on until the test ends them. */
   readonly leaveRunning: Set<string>;
   agent(): ScriptedAgent | undefined;
   identity(): Identity | undefined;
-  readonly memory: AgentMemory;
+  memory(): AgentMemory;
   reconnect(url?: string): Promise<ScriptedAgent>;
 }
 
 export async function scriptedInstall(server: TestServer): Promise<ScriptedInstall> {
   const done: string[] = [];
+  const joinStrings: string[] = [];
   const manifests: Manifest[] = [];
   const endings = new Map<string, Ending>();
+  const always = new Map<string, Ending>();
+  const refusals = new Map<string, RejectCode>();
   const leaveRunning = new Set<string>();
-  const memory = newMemory();
+  let memory = newMemory();
   let agent: ScriptedAgent | undefined;
   let identity: Identity | undefined;
 
   const setup = await connectAgent(await joinVendorAgent(server, "setup"), {
-    async onJob(manifest) {
-      const [step] = manifest.steps;
-      const joinString = step?.parameters["joinString"];
+    async onJob(manifest, self) {
+      const { joinString } =
+        manifest.joinFor === undefined ? {} : await self.joinString(manifest.id);
+      if (joinString !== undefined) joinStrings.push(joinString);
       done.push(`sandbox ${manifest.operation}`);
+      if (leaveRunning.has(`sandbox ${manifest.operation}`)) return undefined;
       const planned = taken(`sandbox ${manifest.operation}`);
       if (planned) return planned;
-      if (typeof joinString === "string" && decodeJoinString(joinString)) {
+      if (joinString !== undefined) {
+        const before = identity?.agent;
         identity = await join(joinString);
-        agent = await connectAgent(identity, { onJob }, memory);
+        // Another install's agent has a home, and so a journal, of its own.
+        if (before !== undefined && before !== identity.agent) memory = newMemory();
+        agent = await connectAgent(identity, { onJob, onOffer }, memory);
       } else {
         await agent?.disconnect();
       }
@@ -60,14 +74,17 @@ export async function scriptedInstall(server: TestServer): Promise<ScriptedInsta
     setup,
     done,
     manifests,
+    joinStrings,
     endings,
+    always,
+    refusals,
     leaveRunning,
-    memory,
+    memory: () => memory,
     agent: () => agent,
     identity: () => identity,
     async reconnect(url) {
       if (!identity) throw new Error("there is no agent yet");
-      agent = await connectAgent(identity, { onJob }, memory, url ?? identity.url);
+      agent = await connectAgent(identity, { onJob, onOffer }, memory, url ?? identity.url);
       return agent;
     },
   };
@@ -93,9 +110,17 @@ export async function scriptedInstall(server: TestServer): Promise<ScriptedInsta
     return { outputs, outputsDigest: digestOf({ artifact: step?.artifact, config: step?.config }) };
   }
 
+  function onOffer(manifest: Manifest): AgentEvent[] | undefined {
+    const { id: job, attempt, operation, steps } = manifest;
+    const name = `${operation} ${steps[0]?.component ?? ""}`.trim();
+    const code = refusals.get(name);
+    if (!refusals.delete(name) || !code) return undefined;
+    return [{ type: "job_rejected", job, attempt, at: 1, code, because: "the test says so" }];
+  }
+
   function taken(name: string): Ending | undefined {
     const ending = endings.get(name);
     endings.delete(name);
-    return ending;
+    return ending ?? always.get(name);
   }
 }

@@ -8,6 +8,7 @@ import { type Client, createClient } from "@exclave/api";
 import { verifyChain } from "@exclave/core";
 import { pino } from "pino";
 import { type RunningServer, startServer } from "../server.ts";
+import { openKeyDirectory } from "../signer/key-directory.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
 
 export interface TestServer {
@@ -16,8 +17,9 @@ export interface TestServer {
   readonly url: string;
   readonly token: string;
   readonly client: Client;
-  /** Stops and starts on the same directory. */
-  restart(): Promise<TestServer>;
+  stop(): Promise<void>;
+  /** Stops and starts on the same directory; what is to happen in between is given. */
+  restart(whileDown?: () => Promise<void>): Promise<TestServer>;
 }
 
 export async function testServer(
@@ -26,12 +28,20 @@ export async function testServer(
     readonly data?: string;
     readonly pingMs?: number;
     readonly logBytesMax?: number;
+    readonly followerGraceMs?: number;
     readonly now?: () => number;
   } = {},
 ): Promise<TestServer> {
   const data = options.data ?? join(await temporaryDirectory(t), "server");
   const log = pino({ level: process.env["TEST_LOG"] ?? "silent" }, pino.destination(2));
-  const server = await startServer({ ...options, data, host: "127.0.0.1", port: 0, log });
+  const server = await startServer({
+    openSigner: openKeyDirectory,
+    ...options,
+    data,
+    host: "127.0.0.1",
+    port: 0,
+    log,
+  });
   let isClosed = false;
   const close = async () => {
     if (isClosed) return;
@@ -46,8 +56,10 @@ export async function testServer(
     url: server.url,
     token,
     client: createClient({ url: server.url, token }),
-    async restart() {
+    stop: close,
+    async restart(whileDown) {
       await close();
+      await whileDown?.();
       return testServer(t, { ...options, data });
     },
   };

@@ -82,7 +82,9 @@ export async function sandboxUnderTest(
     readyWithinMs,
   });
   const context = await createTestContext(plugin, {
-    config: { directory: home.directory, install: "acme", serverUrl: "http://127.0.0.1:1" },
+    install: "acme",
+    installId: "iacmeaaaaaaaaaaaa",
+    config: { directory: home.directory },
     parameters: { joinString: "exclave-join-v1.once" },
     layout: join(directory, "layout"),
     artifact: { repository: "exclave/runner", digest: `sha256:${"a".repeat(64)}` },

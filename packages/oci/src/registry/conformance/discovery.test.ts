@@ -2,9 +2,15 @@
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { type Descriptor, MEDIA_TYPES } from "../../descriptor.ts";
-import { digestOf } from "../../digest.ts";
-import { errorCode, jsonOf, nextOf, type OpenRegistry, openRegistry } from "./open-registry.ts";
+import { type Descriptor, MEDIA_TYPES } from "../../content/descriptor.ts";
+import { digestOf } from "../../content/digest.ts";
+import {
+  errorCode,
+  jsonOf,
+  nextOf,
+  type OpenRegistry,
+  openRegistry,
+} from "../testing/open-registry.ts";
 
 const SUBJECT = { mediaType: MEDIA_TYPES.manifest, digest: digestOf("subject"), size: 7 };
 const REFERRERS = `/v2/a/referrers/${SUBJECT.digest}`;

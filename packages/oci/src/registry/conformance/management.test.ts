@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { type Descriptor, MEDIA_TYPES } from "../../descriptor.ts";
-import { digestOf } from "../../digest.ts";
-import { errorCode, jsonOf, openRegistry } from "./open-registry.ts";
+import { type Descriptor, MEDIA_TYPES } from "../../content/descriptor.ts";
+import { digestOf } from "../../content/digest.ts";
+import { errorCode, jsonOf, openRegistry } from "../testing/open-registry.ts";
 
 describe("deleting", () => {
   test("a tag leaves the manifest and its other tags", async (t) => {

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { describe, test } from "node:test";
-import { MEDIA_TYPES } from "../../descriptor.ts";
-import { digestOf } from "../../digest.ts";
-import { errorCode, openRegistry } from "./open-registry.ts";
+import { MEDIA_TYPES } from "../../content/descriptor.ts";
+import { digestOf } from "../../content/digest.ts";
+import { errorCode, openRegistry } from "../testing/open-registry.ts";
 
 describe("pulling", () => {
   test("GET /v2/ says that this is a registry", async (t) => {

@@ -5,8 +5,8 @@ import { createHash, randomBytes } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, test } from "node:test";
-import { digestOf } from "../../digest.ts";
-import { errorCode, type OpenRegistry, openRegistry } from "./open-registry.ts";
+import { digestOf } from "../../content/digest.ts";
+import { errorCode, type OpenRegistry, openRegistry } from "../testing/open-registry.ts";
 
 async function textOf({ send }: OpenRegistry, response: Response): Promise<string> {
   return (await send("GET", response.headers.get("location") ?? "")).text();

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { describe, test } from "node:test";
-import { MEDIA_TYPES } from "../../descriptor.ts";
-import { digestOf } from "../../digest.ts";
-import { EMPTY, errorCode, type OpenRegistry, openRegistry } from "./open-registry.ts";
+import { MEDIA_TYPES } from "../../content/descriptor.ts";
+import { digestOf } from "../../content/digest.ts";
+import { EMPTY, errorCode, type OpenRegistry, openRegistry } from "../testing/open-registry.ts";
 
 const MISSING = { mediaType: MEDIA_TYPES.layerTar, digest: digestOf("missing"), size: 7 };
 

@@ -7,32 +7,50 @@ import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import type { Digest } from "@exclave/core";
-import { type ContentStore, writeBlobBytes } from "../../content-store.ts";
-import { type Descriptor, MEDIA_TYPES } from "../../descriptor.ts";
+import {
+  AppId,
+  ComponentName,
+  ComponentType,
+  type Digest,
+  digestOf,
+  Instant,
+  type KeyScheme,
+  newTrust,
+  sha256Hex,
+  statementFor,
+  TRUST_PAYLOAD_TYPE,
+  type TrustedKey,
+  trustBytes,
+} from "@exclave/core";
+import { type ContentStore, writeBlobBytes } from "../../content/content-store.ts";
+import { type Descriptor, MEDIA_TYPES } from "../../content/descriptor.ts";
 import { RELEASE_TYPE } from "../../formats/media-types.ts";
-import { createSigner, signArtifact } from "../../formats/signature.ts";
+import { createSigner, signStatement, writeStatement } from "../../formats/release-statement.ts";
 import { writeDocument } from "../../formats/write-document.ts";
-import { packIndex } from "../../pack.ts";
+import { packIndex } from "../../pack/pack.ts";
 import { createRegistryFiles } from "../../registry/registry-files.ts";
 import { serveRegistry } from "../../registry/serve-registry.ts";
 import { temporaryDirectory } from "../../testing/temporary-directory.ts";
 
-export const repository = "releases/shop";
+export const repository = "releases/pshopaaaaaaaaaaaa";
 export const vendor = generateKeyPairSync("ec", { namedCurve: "P-256" });
 export const stranger = generateKeyPairSync("ec", { namedCurve: "P-256" });
 export const materials = [
   { name: "runner", repository: "exclave/runner" },
   { name: "plugin:command", repository: "exclave/plugins/command" },
-  { name: "api", repository: "apps/shop/api" },
-  { name: "web", repository: "apps/shop/web", platforms: ["amd64", "arm64"] },
+  { name: "api", repository: "apps/pshopaaaaaaaaaaaa/api" },
+  { name: "web", repository: "apps/pshopaaaaaaaaaaaa/web", platforms: ["amd64", "arm64"] },
 ];
 
-export async function airGap(t: TestContext, signedBy: KeyObject | null = vendor.privateKey) {
+export async function airGap(
+  t: TestContext,
+  signedBy: KeyObject | null = vendor.privateKey,
+  stated: Parameters<typeof sign>[3] = {},
+) {
   const directory = await temporaryDirectory(t);
   const content = join(directory, "vendor");
   const store = createRegistryFiles(content);
-  const release = await writeRelease(store, signedBy);
+  const release = await writeRelease(store, signedBy, stated);
   const auth = { kind: "anonymous" } as const;
   const registry = await serveRegistry({ directory: content, host: "127.0.0.1", port: 0, auth });
   t.after(() => registry.close());
@@ -55,7 +73,11 @@ export async function airGap(t: TestContext, signedBy: KeyObject | null = vendor
   return { release, store, write, bundle: await write(), install: await createInstall(t) };
 }
 
-async function writeRelease(store: ContentStore, signedBy: KeyObject | null) {
+async function writeRelease(
+  store: ContentStore,
+  signedBy: KeyObject | null,
+  stated: Parameters<typeof sign>[3],
+) {
   const entries: Descriptor[] = [];
   for (const { name, repository: home, platforms } of materials) {
     const made = platforms
@@ -75,10 +97,11 @@ async function writeRelease(store: ContentStore, signedBy: KeyObject | null) {
         "org.opencontainers.image.title": "shop",
         "org.opencontainers.image.version": "1",
         "dev.exclave.release": "r-1",
+        "dev.exclave.app": "pshopaaaaaaaaaaaa",
       },
     },
   );
-  if (signedBy) await sign(store, digest, signedBy);
+  if (signedBy) await sign(store, { digest, entries }, signedBy, stated);
   return { digest, entries };
 }
 
@@ -100,8 +123,49 @@ async function writeFiles(store: ContentStore, content: string): Promise<Descrip
   return writeDocument({ store, repository }, { schemaVersion: 2, mediaType, config, layers });
 }
 
-export function sign(store: ContentStore, digest: Digest, privateKey: KeyObject): Promise<Digest> {
-  return signArtifact({ store, repository, digest, signer: createSigner(privateKey) });
+interface Written {
+  readonly digest: Digest;
+  readonly entries: readonly Descriptor[];
+}
+
+/** States the release, with every entry of its index or fewer, and signs that. */
+export async function sign(
+  store: ContentStore,
+  { digest, entries }: Written,
+  privateKey: KeyObject,
+  { app = "pshopaaaaaaaaaaaa", unlisted = "" } = {},
+): Promise<Digest> {
+  const size = (await store.headManifest(repository, digest))?.size ?? assert.fail();
+  const refs = new Map(
+    entries.map((entry, place) => {
+      const { name, repository: home } = materials[place] ?? assert.fail();
+      const listed = name === unlisted ? digestOf("something else") : entry.digest;
+      return [name, { repository: home, digest: listed }] as const;
+    }),
+  );
+  const refOf = (name: string) => refs.get(name) ?? assert.fail(name);
+  const statement = statementFor({
+    app: AppId.parse(app),
+    appName: "shop",
+    release: "r-1",
+    number: 1,
+    versionName: "1",
+    index: { repository, digest, sizeBytes: size },
+    components: ["api", "web"].map((name) => ({
+      name: ComponentName.parse(name),
+      type: ComponentType.parse("command"),
+      plugin: refOf("plugin:command"),
+      artifact: refOf(name),
+      config: {},
+      effects: { apply: "idempotent" },
+    })),
+    runner: refOf("runner"),
+    sandboxes: [],
+    rollbackTo: { numberMin: 1 },
+    createdAt: Instant.parse(0),
+  });
+  const artifact = await signStatement(statement, [createSigner(privateKey)]);
+  return writeStatement(store, repository, artifact);
 }
 
 /** Attaches a document of the given type to something, as anybody who can write may. */
@@ -147,12 +211,35 @@ async function createInstall(t: TestContext) {
   t.after(stop);
   const pem = token.privateKey.export({ type: "pkcs8", format: "pem" });
   await writeFile(join(directory, "registry", "token.key"), pem);
-  const contract = { version: 1, install: "acme", registry: { url: registry.url, ...names } };
+  const contract = {
+    version: 1,
+    kind: "local",
+    install: { id: "iacmeaaaaaaaaaaaa", name: "acme" },
+    registry: { url: registry.url, ...names },
+    runtime: { type: "process", directory: join(directory, "runtime") },
+  };
   await writeFile(join(directory, "sandbox.json"), JSON.stringify(contract));
-  const spki = vendor.publicKey.export({ type: "spki", format: "der" }).toString("base64");
-  const identity = { keys: { release: { keyid: "k", spki } } };
+  const identity = { app: "pshopaaaaaaaaaaaa" };
   await writeFile(join(directory, "agent", "identity.json"), JSON.stringify(identity));
+  await writeFile(join(directory, "agent", "trust.json"), JSON.stringify(keptTrust()));
   return { directory, stop, store: createRegistryFiles(content) };
+}
+
+/** As an agent keeps it: verified when it came, so nobody looks at the signature again. */
+function keptTrust(): object {
+  const keyOf = (publicKey: KeyObject, scheme: KeyScheme): TrustedKey => {
+    const der = publicKey.export({ type: "spki", format: "der" });
+    return { keyid: sha256Hex(der), spki: der.toString("base64"), scheme };
+  };
+  const other = () => keyOf(generateKeyPairSync("ed25519").publicKey, "ed25519");
+  const release = keyOf(vendor.publicKey, "ecdsa-p256");
+  const document = newTrust(
+    { root: other(), director: other(), checkpoint: other(), release },
+    { origins: ["http://vendor.test"], now: Instant.parse(Date.now()) },
+  );
+  const payload = Buffer.from(trustBytes(document)).toString("base64");
+  const signatures = [{ keyid: "root", sig: "AAAA" }];
+  return { version: 1, envelope: { payloadType: TRUST_PAYLOAD_TYPE, payload, signatures } };
 }
 
 interface Line {
@@ -161,7 +248,7 @@ interface Line {
 }
 
 export function run(...args: string[]): Promise<{ code: number; lines: Line[] }> {
-  const main = join(import.meta.dirname, "../../release-bundle-main.ts");
+  const main = join(import.meta.dirname, "../../programs/release-bundle-main.ts");
   return new Promise((resolve) => {
     execFile(process.execPath, [main, ...args], { env: {} }, (reason, stdout) => {
       const lines = stdout.split("\n").filter(Boolean);

@@ -1,19 +1,20 @@
 // A noun as rows of JSON with a key and the few columns it is looked up by.
 
 import { Failure } from "@exclave/core";
-import type { Generated, Kysely } from "kysely";
+import { type Generated, type Kysely, sql } from "kysely";
 import type { z } from "zod";
-import type { Documents, Page, PageOf } from "../store.ts";
+import type { Columns, IndexedDocuments, NounTable } from "../tables.ts";
+import { OPEN_JOBS } from "./migrations.ts";
 
 interface DocumentTable {
   readonly ordinal: Generated<number>;
   readonly key: string;
   readonly body: string;
 }
-type Columns = Readonly<Record<string, string | readonly string[] | null | undefined>>;
 
 export interface Database {
   readonly agents: DocumentTable;
+  readonly apps: DocumentTable;
   readonly joins: DocumentTable;
   readonly tokens: DocumentTable;
   readonly installs: DocumentTable;
@@ -24,6 +25,7 @@ export interface Database {
   readonly channels: DocumentTable;
   readonly images: DocumentTable;
   readonly sources: DocumentTable;
+  readonly trust: DocumentTable;
   readonly outbox: {
     readonly id: Generated<number> | number;
     readonly audience: string;
@@ -42,20 +44,13 @@ export interface Database {
     readonly hash: string;
   };
 }
-export type NounTable = Exclude<keyof Database, "outbox" | "audit">;
-
-export interface SqliteDocuments<Row> extends Documents<Row> {
-  list(page: Page, filter?: Columns): Promise<PageOf<Row>>;
-  where(filter: Columns): Promise<Row[]>;
-  first(filter: Columns): Promise<Row | undefined>;
-}
 
 export function createDocuments<Row>(
   database: Kysely<Database>,
   table: NounTable,
   schema: z.ZodType<Row>,
   columnsOf: (row: Row) => { readonly key: string } & Columns,
-): SqliteDocuments<Row> {
+): IndexedDocuments<Row> {
   // The columns differ by noun; this file alone writes and reads them, by the names given above.
   const db = database as unknown as Kysely<Record<NounTable, Record<string, unknown>>>;
   const read = (row: Record<string, unknown>): Row => schema.parse(JSON.parse(String(row["body"])));
@@ -100,14 +95,27 @@ export function createDocuments<Row>(
     async where(filter) {
       return (await select(filter).orderBy("ordinal").execute()).map(read);
     },
+    async whereOpen(filter) {
+      // In these very words: a partial index is found by nothing else.
+      const open = select(filter).where(sql<boolean>`${sql.raw(OPEN_JOBS)}`);
+      return (await open.orderBy("ordinal").execute()).map(read);
+    },
     async first(filter) {
       const row = await select(filter).orderBy("ordinal", "desc").limit(1).executeTakeFirst();
       return row && read(row);
     },
+    async count(filter) {
+      const query = matching(filter).select((on) => on.fn.countAll().as("rows"));
+      return Number((await query.executeTakeFirstOrThrow())["rows"]);
+    },
   };
 
   function select(filter: Columns) {
-    let query = db.selectFrom(table).select(["ordinal", "body"]);
+    return matching(filter).select(["ordinal", "body"]);
+  }
+
+  function matching(filter: Columns) {
+    let query = db.selectFrom(table);
     for (const [column, value] of Object.entries(filter)) {
       if (value === undefined) continue;
       query = Array.isArray(value)

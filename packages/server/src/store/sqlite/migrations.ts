@@ -14,7 +14,12 @@ function documents(table: string, columns: readonly string[] = []): string {
     ${extra} body TEXT NOT NULL) STRICT; ${indexes.join(" ")}`;
 }
 
-export const MIGRATIONS: readonly string[] = [
+/** Word for word in the indexes and in the query: that is how SQLite knows that they fit. */
+export const OPEN_JOBS = "state IN ('queued', 'offered', 'accepted', 'running')";
+
+type Migration = string | ((database: DatabaseSync) => void);
+
+export const MIGRATIONS: readonly Migration[] = [
   [
     documents("agents", ["audience"]),
     documents("joins"),
@@ -37,7 +42,37 @@ export const MIGRATIONS: readonly string[] = [
      CREATE INDEX audit_subject ON audit (subject, seq);`,
     "CREATE TABLE issues (audience TEXT PRIMARY KEY, number INTEGER NOT NULL) STRICT;",
   ].join("\n"),
+  // Open jobs are few and ended ones are not: what is open is found without a walk through the history.
+  `CREATE INDEX jobs_open_audience ON jobs (audience, ordinal) WHERE ${OPEN_JOBS};
+   CREATE INDEX jobs_open_install ON jobs (install, ordinal) WHERE ${OPEN_JOBS};
+   CREATE INDEX releases_app_version ON releases (app, version);`,
+  documents("trust"),
+  // Commands were signed when they were made, and are signed when they are sent.
+  `UPDATE outbox SET body = json_remove(
+     json_set(body, '$.payload', json_extract(body, '$.envelope.payload')), '$.envelope')
+   WHERE json_extract(body, '$.envelope') IS NOT NULL;`,
+  refuseNamedRows,
+  [
+    documents("apps", ["name"]),
+    "CREATE UNIQUE INDEX apps_one_name ON apps (name);",
+    "ALTER TABLE installs ADD COLUMN name TEXT;",
+    "CREATE UNIQUE INDEX installs_one_name ON installs (name);",
+  ].join("\n"),
 ];
+
+/**
+ * Before this version apps and installs were known by their names, also to their agents and in every
+ * manifest: such rows cannot be given ids that their agents know of.
+ */
+function refuseNamedRows(database: DatabaseSync): void {
+  for (const table of ["installs", "releases"]) {
+    if (database.prepare(`SELECT 1 FROM ${table} LIMIT 1`).get() === undefined) continue;
+    throw new Failure(
+      "conflict",
+      "the database is of a version in which installs and apps had no ids; destroy its installs with that version and begin with a new directory",
+    );
+  }
+}
 
 export function migrate(database: DatabaseSync, migrations = MIGRATIONS): void {
   database.exec("BEGIN IMMEDIATE");
@@ -50,7 +85,10 @@ export function migrate(database: DatabaseSync, migrations = MIGRATIONS): void {
         `the database is of a newer version of this program (${version}, this one knows ${migrations.length})`,
       );
     }
-    for (const step of migrations.slice(version)) database.exec(step);
+    for (const step of migrations.slice(version)) {
+      if (typeof step === "string") database.exec(step);
+      else step(database);
+    }
     database.exec(`PRAGMA user_version = ${migrations.length}`);
     database.exec("COMMIT");
   } catch (reason) {

@@ -2,6 +2,8 @@
 // between would otherwise become part of somebody else's transaction.
 
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import { Failure } from "@exclave/core";
+import { privateDatabase } from "@exclave/oci";
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -24,13 +26,31 @@ export function createSqliteDialect(database: DatabaseSync): Dialect {
 
 /** WAL and a sync at every commit: what was acknowledged survives a power cut. */
 export function openDatabase(file: string): DatabaseSync {
-  const database = new DatabaseSync(file);
+  const database = openFile(file);
   database.exec("PRAGMA journal_mode = WAL");
   database.exec("PRAGMA synchronous = FULL");
   database.exec("PRAGMA foreign_keys = ON");
   database.exec("PRAGMA busy_timeout = 2000");
   return database;
 }
+
+/** SQLite says no more than that it cannot; the path's length is a reason it does not name. */
+function openFile(file: string): DatabaseSync {
+  try {
+    if (file !== ":memory:") privateDatabase(file);
+    return new DatabaseSync(file);
+  } catch (cause) {
+    const bytes = Buffer.byteLength(file);
+    const remedy =
+      bytes > PATH_BYTES_MAX
+        ? `its path is ${bytes} bytes long, and at most ${PATH_BYTES_MAX} work; use a shorter directory`
+        : "check that its directory can be written and that the disk has room";
+    throw new Failure("conflict", `the database ${file} cannot be opened: ${remedy}`, { cause });
+  }
+}
+
+/** SQLite's own limit is 512, with room for what it puts behind the name. */
+const PATH_BYTES_MAX = 500;
 
 function createDriver(database: DatabaseSync): Driver {
   const connection = createConnection(database);
@@ -61,14 +81,19 @@ function createDriver(database: DatabaseSync): Driver {
   };
 }
 
+interface Prepared {
+  readonly statement: StatementSync;
+  readonly givesRows: boolean;
+}
+
 function createConnection(database: DatabaseSync): DatabaseConnection {
-  const statements = new Map<string, StatementSync>();
+  const statements = new Map<string, Prepared>();
 
   return {
     async executeQuery<Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
-      const statement = prepared(sql);
+      const { statement, givesRows } = prepared(sql);
       const values = parameters as readonly SQLInputValue[];
-      if (statement.columns().length > 0) return { rows: statement.all(...values) as Row[] };
+      if (givesRows) return { rows: statement.all(...values) as Row[] };
       const { changes } = statement.run(...values);
       return { rows: [], numAffectedRows: BigInt(changes) };
     },
@@ -78,12 +103,14 @@ function createConnection(database: DatabaseSync): DatabaseConnection {
     },
   };
 
-  function prepared(sql: string): StatementSync {
+  function prepared(sql: string): Prepared {
     const known = statements.get(sql);
     if (known) return known;
     const statement = database.prepare(sql);
-    statements.set(sql, statement);
-    return statement;
+    // Asked once: describing the columns of a statement costs as much as running it.
+    const fresh = { statement, givesRows: statement.columns().length > 0 };
+    statements.set(sql, fresh);
+    return fresh;
   }
 }
 

@@ -47,6 +47,15 @@ test("a migration that fails leaves the database as it was", () => {
   database.close();
 });
 
+test("a database from before installs had ids is refused with a sentence", () => {
+  const database = new DatabaseSync(":memory:");
+  migrate(database, MIGRATIONS.slice(0, 1));
+  database.exec("INSERT INTO installs (key, body) VALUES ('acme', '{}')");
+
+  assert.throws(() => migrate(database), /installs and apps had no ids/);
+  database.close();
+});
+
 test("every commit is synced to disk", async (t) => {
   const directory = await temporaryDirectory(t);
   const { openDatabase } = await import("./sqlite-dialect.ts");

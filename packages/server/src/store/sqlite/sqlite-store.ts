@@ -1,7 +1,7 @@
 // The store in one SQLite file.
 
-import { ServerCommand } from "@exclave/api";
 import {
+  Audience,
   type AuditEntry,
   type AuditHead,
   AuditRecord,
@@ -9,29 +9,9 @@ import {
   EMPTY_CHAIN,
 } from "@exclave/core";
 import { Kysely, sql } from "kysely";
-import {
-  AgentRow,
-  BuildRow,
-  ChannelRow,
-  ComponentRow,
-  ImageRow,
-  InstallRow,
-  JobRow,
-  JoinRow,
-  ReleaseRow,
-  SourceRow,
-  TokenRow,
-} from "../rows.ts";
-import {
-  type Audit,
-  channelKey,
-  componentKey,
-  type JobQuery,
-  type Outbox,
-  type OutboxRow,
-  type Store,
-  type Tables,
-} from "../store.ts";
+import { OutboxCommand } from "../rows.ts";
+import type { Audit, Outbox, OutboxRow, Store, Tables } from "../store.ts";
+import { createTables } from "../tables.ts";
 import { createDocuments, type Database } from "./documents.ts";
 import { migrate } from "./migrations.ts";
 import { createSqliteDialect, openDatabase } from "./sqlite-dialect.ts";
@@ -47,75 +27,16 @@ export function openSqliteStore(file: string): Store {
   const db = new Kysely<Database>({ dialect: createSqliteDialect(database) });
 
   return {
-    read: createTables(db),
-    transaction: (work) => db.transaction().execute((tx) => work(createTables(tx))),
+    read: tablesOver(db),
+    transaction: (work) => db.transaction().execute((tx) => work(tablesOver(tx))),
     close: () => db.destroy(),
   };
 }
 
-const OPEN_STATES = ["queued", "offered", "accepted", "running"];
-
-function createTables(db: Kysely<Database>): Tables {
-  const agents = createDocuments(db, "agents", AgentRow, ({ id, audience }) => ({
-    key: id,
-    audience,
-  }));
-  const joins = createDocuments(db, "joins", JoinRow, ({ hash }) => ({ key: hash }));
-  const tokens = createDocuments(db, "tokens", TokenRow, ({ id, hash }) => ({ key: id, hash }));
-  const installs = createDocuments(db, "installs", InstallRow, ({ name }) => ({ key: name }));
-  const components = createDocuments(db, "components", ComponentRow, ({ install, name }) => ({
-    key: componentKey(install, name),
-    install,
-  }));
-  const jobs = createDocuments(db, "jobs", JobRow, (job) => ({
-    key: job.id,
-    audience: job.audience,
-    install: job.install,
-    component: job.component,
-    release: job.release,
-    state: job.state.status,
-  }));
-  const releases = createDocuments(db, "releases", ReleaseRow, ({ id, app, version, state }) => ({
-    key: id,
-    app,
-    version,
-    state,
-  }));
-  const builds = createDocuments(db, "builds", BuildRow, ({ buildKey }) => ({ key: buildKey }));
-  const channels = createDocuments(db, "channels", ChannelRow, ({ app, name }) => ({
-    key: channelKey(app, name),
-    app,
-  }));
-  const images = createDocuments(db, "images", ImageRow, ({ kind, name }) => ({
-    key: `${kind}/${name}`,
-    kind,
-  }));
-  const sources = createDocuments(db, "sources", SourceRow, ({ digest }) => ({ key: digest }));
-
-  return {
-    agents: { ...agents, byAudience: (audience) => agents.first({ audience }) },
-    joins,
-    tokens: { ...tokens, byHash: (hash) => tokens.first({ hash }) },
-    installs,
-    components: { ...components, ofInstall: (install) => components.where({ install }) },
-    jobs: {
-      ...jobs,
-      open: (audience) => jobs.where({ audience, state: OPEN_STATES }),
-      find: ({ install, component, state, release, ...page }: JobQuery) =>
-        jobs.list(page, { audience: install, component, state, release }),
-    },
+function tablesOver(db: Kysely<Database>): Tables {
+  return createTables({
+    documents: (table, schema, columnsOf) => createDocuments(db, table, schema, columnsOf),
     outbox: createOutbox(db),
-    releases: {
-      ...releases,
-      building: () => releases.where({ state: "building" }),
-      ofApp: (app, page) => releases.list(page, { app }),
-      byVersion: (app, version) => releases.first({ app, version }),
-      count: async (app) => (await releases.where({ app })).length,
-    },
-    builds,
-    channels: { ...channels, of: (app, name) => channels.get(channelKey(app, name)) },
-    images: { ...images, ofKind: (kind) => images.where({ kind }) },
-    sources,
     audit: createAudit(db),
     nextIssueNo: async (audience) => {
       const { rows } = await sql<{ number: number }>`
@@ -123,16 +44,27 @@ function createTables(db: Kysely<Database>): Tables {
         ON CONFLICT (audience) DO UPDATE SET number = number + 1 RETURNING number`.execute(db);
       return rows[0]?.number ?? 1;
     },
-  };
+    raiseIssueNo: async (audience, atLeast) => {
+      const { rows } = await sql<{ number: number }>`
+        SELECT number FROM issues WHERE audience = ${audience}`.execute(db);
+      const before = rows[0]?.number ?? 0;
+      if (before >= atLeast) return before;
+      await sql`
+        INSERT INTO issues (audience, number) VALUES (${audience}, ${atLeast})
+        ON CONFLICT (audience) DO UPDATE SET number = ${atLeast}`.execute(db);
+      return before;
+    },
+  });
 }
 
 function createOutbox(db: Kysely<Database>): Outbox {
   const read = (row: Database["outbox"]): OutboxRow => ({
     ...row,
     id: row.id as number,
-    body: ServerCommand.parse(JSON.parse(row.body)),
+    audience: Audience.parse(row.audience),
+    body: OutboxCommand.parse(JSON.parse(row.body)),
   });
-  const of = (audience: string) =>
+  const of = (audience: Audience) =>
     db.selectFrom("outbox").selectAll().where("audience", "=", audience);
 
   return {
@@ -149,6 +81,10 @@ function createOutbox(db: Kysely<Database>): Outbox {
     },
     async assign(id, seq) {
       await db.updateTable("outbox").set({ seq }).where("id", "=", id).execute();
+    },
+    async replace(id, body) {
+      const set = { job: body.job, body: JSON.stringify(body) };
+      await db.updateTable("outbox").set(set).where("id", "=", id).execute();
     },
     async trim(audience, seq) {
       const query = db.deleteFrom("outbox").where("audience", "=", audience);

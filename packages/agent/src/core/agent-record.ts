@@ -1,0 +1,94 @@
+// The server's record, as far as this agent has seen it. A server whose record does not continue it is
+// given no work to direct: somebody rewrote what customers were told is on record.
+
+import type { ServerFrame } from "@exclave/api";
+import { judgeRecord, keepCheckpoint, unreachable } from "@exclave/core";
+import type { KeptCheckpoint } from "../journal/journal.ts";
+import type { AgentState } from "./agent-state.ts";
+import { act, journal, record, type Turn } from "./turn.ts";
+
+type CheckpointFrame = Extract<ServerFrame, { type: "checkpoint" }>;
+
+/** What a hello asks about: sizes alone, so that only who has the record can answer. */
+export function seenSizes({ checkpoints }: AgentState): number[] {
+  return counting(checkpoints).map(({ size }) => size);
+}
+
+/** The latest time the server is known to have had: its signed checkpoints say so. */
+export function serverTimeSeen({ checkpoints }: AgentState): number {
+  return Math.max(0, ...counting(checkpoints).map(({ at }) => at));
+}
+
+/** Whether this connection may direct work: nothing was seen before, or what was seen was shown to go on. */
+export function isRecordShown({ link, checkpoints }: AgentState): boolean {
+  return (
+    (link.status === "up" && link.isRecordShown === true) || counting(checkpoints).length === 0
+  );
+}
+
+export function handleCheckpoint(turn: Turn, { envelope, heads }: CheckpointFrame): void {
+  const { state, rules, now } = turn;
+  const checkpoint = rules.openCheckpoint(envelope, state.trust, now);
+  if ("because" in checkpoint) return refuseRecord(turn, checkpoint.because);
+  const verdict = judgeRecord({ seen: counting(state.checkpoints), checkpoint, heads });
+  switch (verdict.kind) {
+    case "refused":
+      return refuseRecord(turn, verdict.because);
+    case "set_back":
+      alarm(turn, "record_set_back", verdict.because);
+      loseAfter(turn, verdict.keptSize);
+      break;
+    case "continues":
+      break;
+    default:
+      unreachable(verdict);
+  }
+  const { serverId, size, head, at } = checkpoint;
+  keep(turn, { serverId, size, head, at, envelope });
+  const { link } = turn.state;
+  turn.state = {
+    ...turn.state,
+    isRecordRefused: false,
+    ...(link.status === "up" && { link: { ...link, isRecordShown: true } }),
+  };
+}
+
+/** The connection ends; the next one is tried with backoff, for a server may be mended. */
+export function refuseRecord(turn: Turn, why: string): void {
+  const { link, isRecordRefused } = turn.state;
+  const because = `the server's record is refused: ${why}`;
+  // Once: a server that stays as it is is asked again and again.
+  if (!isRecordRefused) alarm(turn, "record_refused", because);
+  turn.state = {
+    ...turn.state,
+    isRecordRefused: true,
+    ...(link.status === "up" && { link: { ...link, isRecordShown: false } }),
+  };
+  act(turn, { kind: "close", because });
+}
+
+function alarm(turn: Turn, code: string, because: string): void {
+  act(turn, { kind: "note", level: "warn", text: because });
+  record(turn, { type: "alarm", at: turn.now, code, because });
+}
+
+/** They stay for the customer to show, and count no more for what comes. */
+function loseAfter(turn: Turn, keptSize: number): void {
+  const checkpoints = turn.state.checkpoints.map((kept) =>
+    kept.size > keptSize ? { ...kept, isLost: true } : kept,
+  );
+  turn.state = { ...turn.state, checkpoints };
+}
+
+function keep(turn: Turn, next: KeptCheckpoint): void {
+  const { checkpoints } = turn.state;
+  const last = counting(checkpoints).at(-1);
+  if (last && last.size === next.size && last.head === next.head) return;
+  const list = keepCheckpoint(checkpoints, next);
+  turn.state = { ...turn.state, checkpoints: list };
+  journal(turn, { kind: "checkpoints", list });
+}
+
+function counting(checkpoints: readonly KeptCheckpoint[]): readonly KeptCheckpoint[] {
+  return checkpoints.filter(({ isLost }) => isLost !== true);
+}

@@ -1,0 +1,46 @@
+// Images for the process runtime, unpacked from a registry by digest.
+
+import { Digest, Failure } from "@exclave/core";
+import { createRegistryClient, givenAccess, unpackImage } from "@exclave/oci";
+import type { ImageConfig, ImageRef, ImageSource, TreeSeals } from "@exclave/runtime";
+
+export interface RegistryImages {
+  /** A directory on the same disk as the images: base layers are linked from there. */
+  readonly baseLayers: string;
+  readonly seals: TreeSeals;
+  /** Where the registry may send us, beside its own origin; anywhere when there are none. */
+  readonly origins?: (() => readonly string[]) | undefined;
+}
+
+export function createRegistryImages({ baseLayers, seals, origins }: RegistryImages): ImageSource {
+  return { unpack };
+
+  async function unpack(
+    { registryUrl, repository, digest, token, credential }: ImageRef,
+    directory: string,
+  ): Promise<ImageConfig> {
+    const store = createRegistryClient({
+      url: registryUrl,
+      origins: origins?.(),
+      ...givenAccess({ token, credential }),
+    });
+    try {
+      const image = Digest.parse(digest);
+      const { config } = await unpackImage(store, repository, image, directory, {
+        baseLayers: { directory: baseLayers, seals },
+      });
+      const { Entrypoint, Cmd, Env, WorkingDir } = config.config;
+      return {
+        entrypoint: Entrypoint ?? [],
+        cmd: Cmd ?? [],
+        env: Env ?? [],
+        ...(WorkingDir ? { workingDir: WorkingDir } : {}),
+      };
+    } catch (cause) {
+      if (cause instanceof Failure) throw cause;
+      throw new Failure("unavailable", `cannot unpack ${repository}@${digest}`, { cause });
+    } finally {
+      store.close();
+    }
+  }
+}

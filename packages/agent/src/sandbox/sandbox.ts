@@ -1,0 +1,68 @@
+// The sandbox an install agent lives in, from the contract its setup left: which registry is the
+// install's own and how access to it is made, where jobs run.
+
+import { createPrivateKey, type KeyObject, randomUUID } from "node:crypto";
+import { Failure, parseSandboxContract, type SandboxContract } from "@exclave/core";
+import { type Access, mintToken } from "@exclave/oci";
+import { readIfThere } from "../durable-file.ts";
+import type { RegistryShare } from "./own-repository.ts";
+
+export async function readSandbox(path: string): Promise<SandboxContract> {
+  const text = await readIfThere(path);
+  if (text === undefined) throw new Failure("not_found", `there is no sandbox: ${path} is missing`);
+  const contract = parseSandboxContract(text);
+  if (contract) return contract;
+  throw new Failure("invalid", `${path} is not a sandbox's contract`);
+}
+
+/** The install's own registry: its address, and tokens for it that say how far they go. */
+export interface OwnRegistry extends RegistryShare {
+  readonly url: string;
+  token(access: readonly Access[]): Promise<string>;
+}
+
+const TOKEN_TTL_MS = 3_600_000;
+
+export interface OwnRegistryOptions {
+  readonly sandbox: SandboxContract;
+  readonly keyPath: string;
+  /** By id: whom its tokens are for. */
+  readonly install: string;
+  /** What people call the install. */
+  readonly name: string;
+  readonly now: () => number;
+}
+
+export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnRegistry> {
+  const { sandbox, keyPath, install, name, now } = options;
+  const { url, issuer, service, repository, mountFrom } = sandbox.registry;
+  return {
+    url,
+    repository,
+    mountFrom,
+    token: async (access) =>
+      mintToken({
+        privateKey: await readTokenKey(keyPath, name),
+        issuer,
+        audience: service,
+        subject: install,
+        access,
+        ttlMs: TOKEN_TTL_MS,
+        now: now(),
+        jti: randomUUID(),
+      }),
+  };
+}
+
+/** Read when it is used: an agent without it still says so, and works again once setup has made one. */
+async function readTokenKey(path: string, install: string): Promise<KeyObject> {
+  const text = await readIfThere(path);
+  try {
+    if (text !== undefined) return createPrivateKey(text);
+  } catch {
+    // Said below: a key that cannot be read is as good as none.
+  }
+  const what = text === undefined ? "is missing" : "holds no key";
+  const remedy = `\`exclave install setup ${install}\` makes a new one`;
+  throw new Failure("conflict", `the key of the install's registry, ${path}, ${what}; ${remedy}`);
+}

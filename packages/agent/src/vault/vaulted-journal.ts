@@ -1,0 +1,189 @@
+// A journal with a vault beside it. Secrets and outputs live in the vault alone; schedules, launched
+// jobs, floors and the releases that components come from are in both, so that an agent whose journal was lost still knows what to watch, what
+// it left running and what it must not accept a second time.
+//
+// Order is the argument. What the vault must have is written before the journal's commit: after a crash
+// in between the same input comes again and writes the same. What the vault may let go of, and floors,
+// follow the commit: a floor that is ahead of the journal would refuse an offer nobody has accepted.
+
+import type { JobName } from "@exclave/core";
+import { z } from "zod";
+import {
+  JobRecord,
+  type Journal,
+  type JournalSnapshot,
+  type JournalWrite,
+  KeptOutput,
+  ScheduleEntry,
+} from "../journal/journal.ts";
+import { isReleaseWrite } from "../journal/release-memory.ts";
+import type { Log } from "../log.ts";
+import { KeptReleases, keepRelease, mergeReleases } from "./kept-releases.ts";
+import type { Vault } from "./vault.ts";
+
+export interface VaultedJournalOptions {
+  readonly journal: Journal;
+  readonly vault: Vault;
+  /**
+   * Set for an agent that has lived before: where neither journal nor vault knows a floor, nothing
+   * that was issued before this instant is accepted.
+   */
+  readonly lostBefore?: number | undefined;
+  readonly log: Log;
+}
+
+const Floor = z.object({ issueNo: z.int().nonnegative(), issuedFloor: z.int().nonnegative() });
+type Floor = z.infer<typeof Floor>;
+const FLOOR = "accepted";
+
+export function createVaultedJournal(options: VaultedJournalOptions): Journal {
+  const { journal, vault, log } = options;
+  let floor: Floor | undefined;
+
+  return {
+    load,
+    commit,
+    outputs: () =>
+      new Map(
+        vault
+          .entries("outputs")
+          .map(({ name, value }) => [name, z.array(KeptOutput).parse(value)] as const),
+      ),
+    secret: (name) => z.string().optional().parse(vault.read("secret", name)),
+    jobSecrets: (name) => z.array(z.string()).parse(vault.read("job-secrets", name) ?? []),
+    statement: (index) => journal.statement(index),
+    statements: () => journal.statements(),
+    releases: (install) => mergeReleases(journal.releases(install), keptReleases(install)),
+    close: () => journal.close(),
+  };
+
+  function load(): JournalSnapshot {
+    const snapshot = journal.load();
+    const kept = keptFloor();
+    floor = {
+      issueNo: Math.max(snapshot.issueNo, kept?.issueNo ?? 0),
+      issuedFloor: Math.max(snapshot.issuedFloor, kept?.issuedFloor ?? 0),
+    };
+    if (snapshot.fresh) return { ...snapshot, ...floorAfterLoss(floor, kept), ...rescued() };
+    orWarn("the vault keeps entries of jobs that are over", () => sweepJobs(snapshot.jobs));
+    return { ...snapshot, ...floor };
+  }
+
+  function keptFloor(): Floor | undefined {
+    return orWarn("the vault's floor cannot be read", () =>
+      Floor.optional().parse(vault.read("floor", FLOOR)),
+    );
+  }
+
+  /** What a lost journal had and the vault still has. */
+  function rescued(): Partial<JournalSnapshot> {
+    return (
+      orWarn("the vault cannot be read", () => ({
+        jobs: vault.entries("job").map(({ value }) => JobRecord.parse(value)),
+        // Without what was last seen: the server may have lost it too, and is told anew.
+        schedule: vault
+          .entries("schedule")
+          .map(({ value }) => ScheduleEntry.omit({ last: true }).parse(value)),
+      })) ?? {}
+    );
+  }
+
+  function floorAfterLoss(known: Floor, kept: Floor | undefined): Floor {
+    return kept ? known : { ...known, issuedFloor: options.lostBefore ?? 0 };
+  }
+
+  function sweepJobs(jobs: readonly JobRecord[]): void {
+    const open = new Set<string>(jobs.filter(isLaunched).map(({ name }) => name));
+    for (const { name } of vault.entries("job")) if (!open.has(name)) vault.drop("job", name);
+  }
+
+  function commit(writes: readonly JournalWrite[]): void {
+    for (const write of writes) keepBefore(write);
+    journal.commit(writes.filter((write) => !isVaultOnly(write)));
+    // From here on nothing may fail: the journal has it, and the next start sweeps.
+    orWarn("the vault keeps what is over for now", () => {
+      for (const write of writes) followAfter(write);
+      keepFloor(writes);
+      keepReleases(writes);
+    });
+  }
+
+  function keepBefore(write: JournalWrite): void {
+    switch (write.kind) {
+      case "secret":
+        return vault.keep("secret", write.name, write.value);
+      case "job_secrets":
+        return vault.keep("job-secrets", write.name, write.secrets);
+      case "outputs":
+        return vault.keep("outputs", write.component, write.outputs);
+      case "outputs_removed":
+        return vault.drop("outputs", write.component);
+      case "schedule":
+        return vault.keep("schedule", write.entry.component, write.entry);
+      case "schedule_removed":
+        return vault.drop("schedule", write.component);
+      case "job":
+        return isLaunched(write.record)
+          ? vault.keep("job", write.record.name, write.record)
+          : undefined;
+      default:
+        return undefined;
+    }
+  }
+
+  function followAfter(write: JournalWrite): void {
+    if (write.kind === "job" && write.record.status === "ended") dropJob(write.record.name);
+    if (write.kind === "job_removed") {
+      dropJob(write.name);
+      vault.drop("job-secrets", write.name);
+    }
+  }
+
+  function dropJob(name: JobName): void {
+    vault.drop("job", name);
+  }
+
+  function keepFloor(writes: readonly JournalWrite[]): void {
+    const before = floor ?? keptFloor();
+    let { issueNo, issuedFloor } = before ?? { issueNo: 0, issuedFloor: 0 };
+    for (const write of writes) {
+      if (write.kind === "issue") issueNo = Math.max(issueNo, write.issueNo);
+      if (write.kind === "issued_floor") issuedFloor = Math.max(issuedFloor, write.at);
+    }
+    if (before && issueNo === before.issueNo && issuedFloor === before.issuedFloor) return;
+    vault.keep("floor", FLOOR, { issueNo, issuedFloor });
+    floor = { issueNo, issuedFloor };
+  }
+
+  function keepReleases(writes: readonly JournalWrite[]): void {
+    for (const write of writes) {
+      if (!isReleaseWrite(write) || write.kind === "statement") continue;
+      const after = keepRelease(keptReleases(write.install), write);
+      if (after) vault.keep("releases", write.install, after);
+      else vault.drop("releases", write.install);
+    }
+  }
+
+  function keptReleases(install: string): KeptReleases | undefined {
+    return orWarn("the vault's floor of releases cannot be read", () =>
+      KeptReleases.optional().parse(vault.read("releases", install)),
+    );
+  }
+
+  function orWarn<Value>(what: string, work: () => Value): Value | undefined {
+    try {
+      return work();
+    } catch (reason) {
+      log.error(what, { reason });
+      return undefined;
+    }
+  }
+}
+
+function isLaunched({ status }: JobRecord): boolean {
+  return status === "launching" || status === "running";
+}
+
+function isVaultOnly({ kind }: JournalWrite): boolean {
+  return ["secret", "job_secrets", "outputs", "outputs_removed"].includes(kind);
+}

@@ -1,0 +1,123 @@
+// Which server is meant and with which token. The decision is a plain function over everything that
+// could name one, nearest first: options, environment, the current context, the server running here.
+
+import { readFile } from "node:fs/promises";
+import { z } from "zod";
+import { CliProblem } from "../program/problem.ts";
+import { readIfThere } from "./files.ts";
+import type { Home } from "./home.ts";
+import type { Context, Settings } from "./settings.ts";
+
+export interface ConnectionWish {
+  readonly server?: string | undefined;
+  readonly context?: string | undefined;
+  readonly tokenFile?: string | undefined;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+export interface Target {
+  readonly url: string;
+  /** What named it, for `context show` and error sentences. */
+  readonly from: string;
+  readonly token:
+    | { readonly kind: "file"; readonly path: string }
+    | { readonly kind: "value"; readonly value: string; readonly from: string }
+    | { readonly kind: "none" };
+}
+
+/** What a running `exclave up` leaves in its home. */
+export const UpRecord = z.object({
+  url: z.url(),
+  pid: z.int(),
+  startTime: z.string(),
+  /** What it started, so that the next one can end what a killed one left behind. */
+  children: z
+    .array(z.object({ name: z.string(), pid: z.int(), startTime: z.string() }))
+    .default([]),
+});
+export type UpRecord = z.infer<typeof UpRecord>;
+
+export async function readUpRecord(home: Home): Promise<UpRecord | undefined> {
+  const text = await readIfThere(home.upFile);
+  if (text === undefined) return undefined;
+  try {
+    return UpRecord.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}
+
+export function decideTarget(
+  wish: ConnectionWish,
+  { settings, up, home }: { settings: Settings; up: UpRecord | undefined; home: Home },
+): Target {
+  const named = wish.server ?? (wish.context ? undefined : wish.environment.EXCLAVE_SERVER);
+  if (named !== undefined) {
+    const from = wish.server ? "--server" : "EXCLAVE_SERVER";
+    const url = checkedUrl(named, from);
+    const known = Object.values(settings.contexts).find(({ server }) => sameServer(server, url));
+    return { url, from, token: tokenFor(wish, known ?? localContext(up, home, url)) };
+  }
+  const contextName = wish.context ?? settings.current;
+  if (contextName !== undefined) {
+    const context = settings.contexts[contextName];
+    if (!context) throw unknownContext(contextName, settings);
+    return { url: context.server, from: `context ${contextName}`, token: tokenFor(wish, context) };
+  }
+  if (up) {
+    return {
+      url: up.url,
+      from: home.upFile,
+      token: tokenFor(wish, localContext(up, home, up.url)),
+    };
+  }
+  throw new CliProblem("unreachable", "no server is known on this machine", {
+    hint: "start one with `exclave up`, or add one with `exclave context add NAME --server URL --token-file FILE`",
+  });
+}
+
+export async function readToken({ token }: Target): Promise<string | undefined> {
+  if (token.kind === "none") return undefined;
+  if (token.kind === "value") return token.value;
+  try {
+    return (await readFile(token.path, "utf8")).trim();
+  } catch (reason) {
+    throw new CliProblem("unreachable", `the token file ${token.path} cannot be read`, {
+      hint: "name another with --token-file, or correct the context",
+      cause: reason,
+    });
+  }
+}
+
+export function unknownContext(name: string, settings: Settings): CliProblem {
+  const known = Object.keys(settings.contexts);
+  return new CliProblem("notFound", `there is no context ${name}`, {
+    hint: known.length > 0 ? `there is: ${known.join(", ")}` : "add one with `exclave context add`",
+  });
+}
+
+function tokenFor(wish: ConnectionWish, context: Context | undefined): Target["token"] {
+  if (wish.tokenFile) return { kind: "file", path: wish.tokenFile };
+  const value = wish.environment.EXCLAVE_TOKEN;
+  if (value) return { kind: "value", value: value.trim(), from: "EXCLAVE_TOKEN" };
+  if (context?.tokenFile) return { kind: "file", path: context.tokenFile };
+  if (context?.token) return { kind: "value", value: context.token, from: "the settings file" };
+  return { kind: "none" };
+}
+
+function localContext(up: UpRecord | undefined, home: Home, url: string): Context | undefined {
+  if (!up || !sameServer(up.url, url)) return undefined;
+  return { server: up.url, tokenFile: home.adminTokenFile };
+}
+
+function sameServer(a: string, b: string): boolean {
+  return new URL(a).origin === new URL(b).origin;
+}
+
+export function checkedUrl(text: string, from: string): string {
+  const url = URL.parse(text);
+  if (url?.protocol === "http:" || url?.protocol === "https:") return text.replace(/\/+$/, "");
+  throw new CliProblem("usage", `${from} is not the address of a server: ${text}`, {
+    hint: "write it whole, for example http://127.0.0.1:8420",
+  });
+}

@@ -1,0 +1,84 @@
+// Programs of other packages, which this one starts and never imports.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { constants } from "node:os";
+import { fileURLToPath } from "node:url";
+import type { World } from "./cli.ts";
+
+/** A package's program lies beside or below its index, as `.ts` in a clone and as `.js` when built. */
+export function programOf(packageName: string, program = "main"): string {
+  const index = fileURLToPath(import.meta.resolve(packageName));
+  return index.replace(/index(\.[a-z]+)$/, `${program}$1`);
+}
+
+export interface ProgramOptions {
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Handed every line of its stdout, which is otherwise ours. */
+  readonly onLine?: (line: string) => void;
+  /** A session of its own: a terminal's Ctrl-C reaches this program alone, which passes on one. */
+  readonly detached?: boolean;
+}
+
+/** Runs it in the foreground, with our own streams; answers with what it ended with. */
+export async function runProgram(world: World, options: ProgramOptions): Promise<number> {
+  const { program, args, environment, onLine, detached = false } = options;
+  const isOwn = world.stdout === process.stdout && world.stderr === process.stderr;
+  const child = spawn(process.execPath, [program, ...args], {
+    cwd: world.directory,
+    env: { ...environment },
+    stdio: [
+      isOwn && !detached ? "inherit" : "ignore",
+      isOwn && !onLine ? "inherit" : "pipe",
+      isOwn ? "inherit" : "pipe",
+    ],
+    detached,
+  });
+  const stop = () => void child.kill("SIGTERM");
+  const kill = () => void child.kill("SIGKILL");
+  world.signal.addEventListener("abort", stop);
+  world.hurry.addEventListener("abort", kill);
+  try {
+    await once(child, "spawn");
+    if (world.signal.aborted) stop();
+    passOn(child, world, onLine);
+    await once(child, "close");
+    return codeOf(child);
+  } finally {
+    world.signal.removeEventListener("abort", stop);
+    world.hurry.removeEventListener("abort", kill);
+  }
+}
+
+function passOn(child: ChildProcess, { stdout, stderr }: World, onLine: ProgramOptions["onLine"]) {
+  child.stderr?.on("data", (chunk: Buffer) => void stderr.write(chunk));
+  if (!onLine) {
+    child.stdout?.on("data", (chunk: Buffer) => void stdout.write(chunk));
+    return;
+  }
+  let held = "";
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+    const lines = (held + text).split("\n");
+    held = lines.pop() ?? "";
+    for (const line of lines) onLine(line);
+  });
+}
+
+function codeOf({ exitCode, signalCode }: ChildProcess): number {
+  return exitCode ?? 128 + (signalCode ? constants.signals[signalCode] : 0);
+}
+
+const PASSED_ON =
+  /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|(HTTPS?|NO)_PROXY|https?_proxy|no_proxy|NODE_EXTRA_CA_CERTS|EXCLAVE_LOG_LEVEL|EXCLAVE_INSECURE_HTTP)$/;
+
+/** Programs see what they need: no token that happens to be in this shell. */
+export function plainEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+): Record<string, string> {
+  const passed = Object.entries(environment).filter(
+    (entry): entry is [string, string] => PASSED_ON.test(entry[0]) && entry[1] !== undefined,
+  );
+  return Object.fromEntries(passed);
+}

@@ -1,0 +1,108 @@
+// Whether a record is whole, is the one that was signed for, and is the one that was seen: from its
+// rows, the trust documents of its server and checkpoints, wherever these were kept. Needs nobody's word.
+
+import { fromBase64 } from "../encoding/base64.ts";
+import { digestOfBytes } from "../encoding/sha256.ts";
+import { Instant } from "../ids.ts";
+import { Envelope } from "../manifest/manifest.ts";
+import { openEnvelope, type VerifySignature } from "../trust/envelope.ts";
+import { nextTrust } from "../trust/next-trust.ts";
+import {
+  keysOfRole,
+  parseTrust,
+  TRUST_BYTES_MAX,
+  TRUST_PAYLOAD_TYPE,
+  type TrustDocument,
+} from "../trust/trust-document.ts";
+import { type AuditHead, type AuditRecord, verifyChain } from "./audit-chain.ts";
+import { type Checkpoint, openCheckpoint, SetBack } from "./checkpoint.ts";
+
+export interface VerifyRecord {
+  readonly records: readonly AuditRecord[];
+  /** Every version of the trust document from the first on, as root signed them. */
+  readonly trust: readonly unknown[];
+  /** Signed checkpoints: the server's own, and those agents kept. */
+  readonly checkpoints: readonly unknown[];
+  readonly now: Instant;
+  readonly verify: VerifySignature;
+}
+
+export type RecordCheck =
+  | ({
+      readonly kind: "ok";
+      /** Which server's: the digest of its first trust document. Compare it with what you were told. */
+      readonly serverId: string;
+      readonly checkpoints: number;
+      /** Declared losses: rows after these were lost when the server was restored. */
+      readonly setBacks: readonly SetBack[];
+    } & AuditHead)
+  | { readonly kind: "broken"; readonly seq?: number; readonly because: string };
+
+export function verifyRecord(given: VerifyRecord): RecordCheck {
+  const versions = followTrust(given);
+  if ("because" in versions) return { kind: "broken", because: versions.because };
+  const { serverId, documents } = versions;
+  const opened: Checkpoint[] = [];
+  for (const envelope of given.checkpoints) {
+    const checkpoint = openUnderAny(envelope, documents, given.verify);
+    if ("because" in checkpoint) return { kind: "broken", because: checkpoint.because };
+    if (checkpoint.serverId !== serverId) {
+      return { kind: "broken", because: "a checkpoint is of another server's record" };
+    }
+    opened.push(checkpoint);
+  }
+  const setBacks = given.records.flatMap(readSetBack);
+  const isLost = ({ size, at }: Checkpoint) =>
+    setBacks.some((setBack) => setBack.keptSize < size && setBack.at >= at);
+  const verdict = verifyChain(given.records, { checkpoints: opened.filter((one) => !isLost(one)) });
+  if (verdict.kind === "broken") return verdict;
+  const { size, head } = verdict;
+  return { kind: "ok", size, head, serverId, checkpoints: opened.length, setBacks };
+}
+
+function followTrust({
+  trust,
+  now,
+  verify,
+}: VerifyRecord):
+  | { readonly serverId: string; readonly documents: readonly TrustDocument[] }
+  | { readonly because: string } {
+  const [first, ...later] = trust;
+  const payload = fromBase64(Envelope.safeParse(first).data?.payload ?? "");
+  const root = payload && parseTrust(payload);
+  if (!payload || !root || "because" in root) return { because: "there is no trust document" };
+  const opened = openEnvelope(first, {
+    ...keysOfRole(root, "root", now),
+    payloadType: TRUST_PAYLOAD_TYPE,
+    bytesMax: TRUST_BYTES_MAX,
+    verify,
+  });
+  if (!(opened instanceof Uint8Array)) return { because: `trust document 1: ${opened.because}` };
+  const documents = [root];
+  for (const envelope of later) {
+    const current = documents.at(-1) ?? root;
+    const next = nextTrust({ current, envelope, now, verify });
+    if (next.kind === "refused") return { because: `a trust document: ${next.because}` };
+    documents.push(next.document);
+  }
+  return { serverId: digestOfBytes(payload), documents };
+}
+
+/** Keys that were replaced since may have signed it: each version answers for its own time. */
+function openUnderAny(
+  envelope: unknown,
+  documents: readonly TrustDocument[],
+  verify: VerifySignature,
+): Checkpoint | { readonly because: string } {
+  for (const document of documents) {
+    const keys = keysOfRole(document, "checkpoint", Instant.parse(0));
+    const checkpoint = openCheckpoint(envelope, { ...keys, verify });
+    if (!("because" in checkpoint)) return checkpoint;
+  }
+  return { because: "a checkpoint is not signed by a checkpoint key of this server" };
+}
+
+function readSetBack({ action, details }: AuditRecord): SetBack[] {
+  const setBack = action === "record.set_back" ? SetBack.safeParse(details).data : undefined;
+  return setBack ? [setBack] : [];
+}

@@ -1,0 +1,81 @@
+// What to do about a component that is deployed as wanted and is not well: apply it again, a few
+// times, with growing pauses, and then ask somebody.
+
+import { Instant } from "../ids.ts";
+import type { Ailment, SeenComponent, WantedComponent } from "./install-state.ts";
+import type { Decision } from "./plan-install.ts";
+import type { World } from "./world.ts";
+
+export const REPAIRS_MAX = 4;
+const GRACE_MS: Record<Ailment["kind"], number> = {
+  missing: 20_000,
+  degraded: 120_000,
+  drifted: 20_000,
+};
+const PAUSE_FIRST_MS = 60_000;
+/** Well for this long after a repair: the next ailment is a new one. */
+const FORGOTTEN_AFTER_MS = 3_600_000;
+
+export type RepairDecision =
+  /** Which repair it is; absent when somebody asked for it. */
+  | { readonly kind: "apply"; readonly repair?: number; readonly because: string }
+  | { readonly kind: "decided"; readonly decision: Decision | undefined };
+
+export function decideRepair(
+  want: WantedComponent,
+  there: SeenComponent,
+  world: World,
+): RepairDecision {
+  const { ailment, applyAsked, repairs } = there;
+  if (applyAsked !== undefined) return { kind: "apply", because: `${applyAsked} asked for it` };
+  if (!ailment || isTolerated(want, ailment)) return decided(undefined);
+
+  const dueAt = Instant.parse(ailment.since + GRACE_MS[ailment.kind]);
+  if (world.now < dueAt) return decided({ wakeAt: dueAt });
+
+  const is = `it is ${ailment.kind} since ${inWords(ailment.since)}: ${ailment.because}`;
+  const component = want.name;
+  const byHand = `\`exclave install deploy ${world.install} --component ${component}\` applies it again`;
+  const never = neverRepaired(want);
+  if (never) {
+    return decided({ hold: { component, because: `${is}; ${never}`, endsWhen: byHand } });
+  }
+  const done = isNewAilment(ailment, repairs) ? 0 : (repairs?.attempts ?? 0);
+  if (done >= REPAIRS_MAX) {
+    const because = `${is}; ${done} repairs did not help`;
+    return decided({ hold: { component, because, endsWhen: byHand } });
+  }
+  const nextAt = Instant.parse(Math.max(dueAt, (repairs?.at ?? 0) + repairPauseMs(done)));
+  if (world.now < nextAt) {
+    const endsWhen = `it is applied again at ${inWords(nextAt)}, or ${byHand}`;
+    return decided({ hold: { component, because: is, endsWhen, until: nextAt } });
+  }
+  const repair = done + 1;
+  return { kind: "apply", repair, because: `${is}; repair ${repair} of ${REPAIRS_MAX}` };
+}
+
+/** 1 minute after the first repair, then 3, then 9: what was applied gets the time to come up. */
+export function repairPauseMs(done: number): number {
+  return done === 0 ? 0 : PAUSE_FIRST_MS * 3 ** (done - 1);
+}
+
+function isTolerated(want: WantedComponent, { kind }: Ailment): boolean {
+  return kind === "drifted" && want.repair !== "auto";
+}
+
+function neverRepaired({ repair, appliesOnce }: WantedComponent): string | undefined {
+  if (appliesOnce) return "its apply must not run twice without somebody's word";
+  return repair === "off" ? "its app says that it is not repaired by itself" : undefined;
+}
+
+function isNewAilment(ailment: Ailment, repairs: SeenComponent["repairs"]): boolean {
+  return repairs === undefined || ailment.since - repairs.at >= FORGOTTEN_AFTER_MS;
+}
+
+function decided(decision: Decision | undefined): RepairDecision {
+  return { kind: "decided", decision };
+}
+
+function inWords(at: Instant): string {
+  return new Date(at).toISOString();
+}

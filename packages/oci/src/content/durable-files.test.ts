@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { promises } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { temporaryDirectory } from "../testing/temporary-directory.ts";
+import { markDurably, writeFileDurably } from "./durable-files.ts";
+
+function refuseNewFiles(t: TestContext): void {
+  t.mock.method(promises, "open", () =>
+    Promise.reject(Object.assign(new Error("no space left on device"), { code: "ENOSPC" })),
+  );
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+}
+
+test("a file replaces the one before it as a whole, and leaves nothing else", async (t) => {
+  const directory = await temporaryDirectory(t);
+  const file = join(directory, "new", "file");
+
+  await writeFileDurably(file, "one");
+  await writeFileDurably(file, "two");
+
+  assert.equal(await readFile(file, "utf8"), "two");
+  assert.deepEqual(await readdir(join(directory, "new")), ["file"]);
+});
+
+test("a disk that has no room for another name is full", async (t) => {
+  const file = join(await temporaryDirectory(t), "file");
+  refuseNewFiles(t);
+
+  await assert.rejects(writeFileDurably(file, "text"), { code: "disk_full" });
+  await assert.rejects(markDurably(file), { code: "disk_full" });
+});

@@ -1,0 +1,114 @@
+// Signed checkpoints of the record: what agents are shown of it, and what is said in the open when the
+// record was set back because the server was restored from a backup.
+
+import {
+  type AuditHead,
+  type AuditRecord,
+  CHECKPOINT_PAYLOAD_TYPE,
+  type Checkpoint,
+  checkpointBytes,
+  EMPTY_CHAIN,
+  type Envelope,
+  type Instant,
+  SetBack,
+} from "@exclave/core";
+import type { Store } from "../store/store.ts";
+import type { Trust } from "../trust/trust.ts";
+
+export interface SignedCheckpoint {
+  readonly checkpoint: Checkpoint;
+  readonly envelope: Envelope;
+}
+
+export interface Checkpoints {
+  /** Of the record as it is, or was a moment ago: many agents that come at once are shown the same. */
+  latest(): Promise<SignedCheckpoint>;
+  /** The record's heads at those sizes, as far as it is that long. */
+  headsAt(sizes: readonly number[]): Promise<AuditHead[]>;
+  /**
+   * What an agent says it saw. Longer than the record was at this start, and not shown by this process:
+   * the record was set back in between, which is put on record, once for each start.
+   */
+  noteSeen(agent: string, sizes: readonly number[]): Promise<void>;
+  /** What this process showed it. */
+  noteShown(agent: string, size: number): void;
+}
+
+/** One signature serves everyone who asks within this time. */
+const FRESH_MS = 2_000;
+const RECORD = "record";
+const SET_BACK = "record.set_back";
+
+export async function openCheckpoints({
+  store,
+  trust,
+  now,
+}: {
+  readonly store: Store;
+  readonly trust: () => Trust;
+  readonly now: () => Instant;
+}): Promise<Checkpoints> {
+  const { audit } = store.read;
+  // Whatever happened to the record happened before this process: what is there now was kept.
+  const kept = await audit.head();
+  const startedAt = now();
+  const setBacks = (await audit.newest(64, RECORD)).toReversed().flatMap(readSetBack);
+  /** By agent: one number each. */
+  const shown = new Map<string, number>();
+  let cached: (SignedCheckpoint & { readonly trustVersion: number }) | undefined;
+  let signing: Promise<SignedCheckpoint> | undefined;
+
+  return {
+    async latest() {
+      const trustVersion = trust().current().document.version;
+      if (cached?.trustVersion === trustVersion) {
+        if (now() - cached.checkpoint.at < FRESH_MS) return cached;
+        if ((await audit.head()).head === cached.checkpoint.head) return cached;
+      }
+      signing ??= sign(trustVersion).finally(() => {
+        signing = undefined;
+      });
+      return signing;
+    },
+    async headsAt(sizes) {
+      const heads: AuditHead[] = [];
+      for (const size of new Set(sizes)) {
+        if (size === 0) heads.push(EMPTY_CHAIN);
+        const [row] = size === 0 ? [] : await audit.after(size - 1, 1);
+        if (row?.seq === size) heads.push({ size, head: row.hash });
+      }
+      return heads;
+    },
+    async noteSeen(agent, sizes) {
+      const seenSize = Math.max(0, ...sizes);
+      if (seenSize <= Math.max(kept.size, shown.get(agent) ?? 0)) return;
+      if (setBacks.some(({ at }) => at >= startedAt)) return;
+      const at = now();
+      const setBack = { keptSize: kept.size, head: kept.head, at };
+      setBacks.push(setBack);
+      cached = undefined;
+      const details = { ...setBack, seenSize };
+      await store.transaction((tx) =>
+        tx.audit.append({ at, actor: agent, action: SET_BACK, subject: RECORD, details }),
+      );
+    },
+    noteShown: (agent, size) => void shown.set(agent, size),
+  };
+
+  async function sign(trustVersion: number): Promise<SignedCheckpoint> {
+    const { size, head } = await audit.head();
+    const [first] = trust().after(0);
+    const serverId = first?.digest ?? "";
+    const checkpoint = { serverId, size, head, at: now(), setBack: setBacks.slice(-64) };
+    const payload = checkpointBytes(checkpoint);
+    const envelope = await trust().seal("checkpoint", CHECKPOINT_PAYLOAD_TYPE, payload);
+    cached = { checkpoint, envelope, trustVersion };
+    return cached;
+  }
+}
+
+function readSetBack({ action, details }: AuditRecord): SetBack[] {
+  if (action !== SET_BACK) return [];
+  const setBack = SetBack.safeParse(details).data;
+  return setBack ? [setBack] : [];
+}

@@ -1,0 +1,155 @@
+// What an inventory changes: jobs the agent had and knows nothing of, and, when this server was set
+// back, what the agent applied that the server has no record of.
+
+import type { AgentEvent } from "@exclave/api";
+import {
+  type AppliedFact,
+  advanceJob,
+  catchUp,
+  countComponentFailure,
+  failureOf,
+  type Instant,
+  isSettled,
+} from "@exclave/core";
+import { emptyComponent } from "../install/empty-component.ts";
+import type { ChannelRow, ComponentRow, InstallRow, JobRow, ReleaseRow } from "../store/rows.ts";
+import {
+  type AgentEventFacts,
+  type AgentEventWrites,
+  type InventoryFacts,
+  writes,
+} from "./agent-event-writes.ts";
+import { bump, consequences } from "./job-consequences.ts";
+
+type Inventory = Extract<AgentEvent, { type: "inventory" }>;
+
+export function applyInventory(
+  facts: AgentEventFacts,
+  event: Inventory,
+): { readonly writes: AgentEventWrites; readonly details: Record<string, unknown> } {
+  const { open = [], undelivered } = facts.inventory ?? {};
+  const found = new Set(event.jobs.map(({ job, attempt }) => `${job}/${attempt}`));
+  const lost = open.filter(
+    ({ id, attempt }) => !found.has(`${id}/${attempt}`) && !undelivered?.has(id),
+  );
+  let after = writes({});
+  for (const job of lost) after = abandonJob(facts, after, job);
+  const details = { found: event.jobs, abandoned: after.jobs.map(({ id }) => id) };
+  return { writes: reconcileApplied(facts, after, event.deployed ?? []), details };
+}
+
+/** Nobody can say how it ended, and what it was about has to know that: it may have run. */
+function abandonJob(facts: AgentEventFacts, before: AgentEventWrites, job: JobRow) {
+  const because = "the agent knows nothing of this job any more";
+  const move = { type: "abandon", at: facts.now, because } as const;
+  const state = advanceJob(job.state, move);
+  const failure = failureOf(move, job);
+  if (!state || !isSettled(state) || !failure) return before;
+  const { code, message } = failure;
+  const settled: JobRow = {
+    ...job,
+    state,
+    endedAt: facts.now,
+    failure: { code, message },
+    log: null,
+    logComplete: false,
+  };
+  const install = before.install ?? facts.install;
+  const component = componentNamed(facts, before, job.component);
+  const effect = consequences({ now: facts.now, install, component }, settled, failure);
+  return {
+    ...before,
+    ...effect,
+    jobs: [...before.jobs, settled],
+    components: withComponents(before.components, effect.components ?? []),
+    audit: [...before.audit, ...(effect.audit ?? [])],
+  };
+}
+
+function reconcileApplied(
+  facts: AgentEventFacts,
+  before: AgentEventWrites,
+  applied: readonly AppliedFact[],
+): AgentEventWrites {
+  const install = before.install ?? facts.install;
+  const { inventory } = facts;
+  if (!install || !inventory || applied.length === 0) return before;
+  const { components, releases, channel } = inventory;
+  const { stale, channelTo, unknown } = catchUp({
+    applied,
+    recorded: new Map(components.map((row) => [row.name, recordedReleases(row, inventory)])),
+    releases: new Map(
+      [...releases].map(([id, { createdAt, state }]) => [
+        id,
+        { createdAt, isReady: state === "ready" },
+      ]),
+    ),
+    ...(install.pinnedRelease === null ? { channel: channelFact(channel, releases) } : {}),
+  });
+  if (stale.length === 0) return before;
+
+  const moved = channelTo === undefined ? undefined : releases.get(channelTo);
+  const to = moved && channelAt(install, moved, facts.now);
+  const after: InstallRow = {
+    ...install,
+    unknownRelease: unknown
+      ? { release: unknown.release, component: unknown.component, at: facts.now }
+      : install.unknownRelease,
+  };
+  const rows = stale.map((fact) => staleComponent(facts, before, install.id, fact));
+  const details = { stale, ...(unknown ? { unknown } : {}), ...(to ? { channel: to } : {}) };
+  const entry = { at: facts.now, actor: facts.agent, subject: install.id, details };
+  return {
+    ...before,
+    install: bump(after),
+    components: withComponents(before.components, rows),
+    ...(to ? { channel: to } : {}),
+    audit: [...before.audit, { ...entry, action: "install.caught_up" }],
+  };
+}
+
+/** A job that is open or was abandoned just now explains what the agent applied as well as a row does. */
+function recordedReleases(row: ComponentRow, { open }: InventoryFacts): string[] {
+  const jobs = open.filter(({ component }) => component === row.name);
+  const traces = [row.deployed, row.attempted].flatMap((trace) => trace?.release ?? []);
+  return [...traces, ...jobs.flatMap(({ release }) => release ?? [])];
+}
+
+function channelFact(channel: ChannelRow | undefined, releases: InventoryFacts["releases"]) {
+  const release = channel?.release ?? null;
+  const createdAt = (release === null ? undefined : releases.get(release))?.createdAt ?? null;
+  return { release, createdAt };
+}
+
+function channelAt({ app, channel }: InstallRow, release: ReleaseRow, now: Instant): ChannelRow {
+  const { id, appName, createdAt: askedAt } = release;
+  return { app, appName, name: channel, release: id, movedAt: now, askedAt };
+}
+
+/** Its record is older than what is there: an apply makes it true, unless that must not be repeated. */
+function staleComponent(
+  facts: AgentEventFacts,
+  before: AgentEventWrites,
+  install: InstallRow["id"],
+  { component, type, release, effect }: AppliedFact,
+): ComponentRow {
+  const row = componentNamed(facts, before, component) ?? emptyComponent(install, component, type);
+  const message = `the agent applied it from release ${release}, of which this server has no record`;
+  const failure = { code: "lost", message, mayRepeat: effect !== "at-most-once" } as const;
+  const lastFailure = countComponentFailure(null, "apply", undefined, failure, facts.now);
+  return { ...row, attempted: row.attempted ?? row.deployed, lastFailure };
+}
+
+function componentNamed(
+  { inventory }: AgentEventFacts,
+  { components }: AgentEventWrites,
+  name: string | null,
+): ComponentRow | undefined {
+  const known = [...components, ...(inventory?.components ?? [])];
+  return known.find((row) => row.name === name);
+}
+
+function withComponents(before: readonly ComponentRow[], changed: readonly ComponentRow[]) {
+  const names = new Set(changed.map(({ name }) => name));
+  return [...before.filter(({ name }) => !names.has(name)), ...changed];
+}

@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { AgentEvent } from "@exclave/api";
+import { Instant } from "@exclave/core";
+import { createMemoryStore } from "../store/memory/memory-store.ts";
+import type { AgentRow } from "../store/rows.ts";
+import { AGENT, agentRow, installRow, jobRow } from "../testing/rows.ts";
+import { commitLinkWrite } from "./commit-link-write.ts";
+
+const OFFERED_AT = Instant.parse(2_000);
+
+/** What an inventory without any job makes of a job whose offer was acknowledged. */
+async function statusAfterInventory(reset: AgentRow["reset"]): Promise<string | undefined> {
+  const store = createMemoryStore();
+  const job = jobRow({ state: { status: "offered", since: OFFERED_AT, cancelRequested: false } });
+  await store.transaction(async (tx) => {
+    await tx.installs.put(installRow());
+    await tx.jobs.put(job);
+    await tx.agents.put(agentRow({ reset }));
+  });
+  const event: AgentEvent = { type: "inventory", at: 1_500, jobs: [] };
+  const now = () => Instant.parse(3_000);
+  await commitLinkWrite({ store, now }, AGENT, 1, { kind: "event", seq: 1, event });
+  return (await store.read.jobs.get(job.id))?.state.status;
+}
+
+test("an inventory that comes late takes no job away that the agent took on since", async () => {
+  assert.equal(await statusAfterInventory(null), "offered");
+  const before = { at: Instant.parse(1_000), because: "its journal is new" };
+  assert.equal(await statusAfterInventory(before), "offered");
+});
+
+test("a job that was offered before the agent lost its journal is lost with it", async () => {
+  const since = { at: Instant.parse(2_500), because: "its journal is new" };
+  assert.notEqual(await statusAfterInventory(since), "offered");
+});

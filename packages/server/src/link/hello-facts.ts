@@ -1,0 +1,60 @@
+// What the link machine needs to know to answer a hello.
+
+import { type AgentFrame, helloBytes } from "@exclave/api";
+import type { ServerContext } from "../context.ts";
+import { isSignedBy } from "../joins.ts";
+import type { AgentRow } from "../store/rows.ts";
+import { writableLog } from "./agent-logs.ts";
+import type { AgentQuota, AgentQuotas } from "./agent-quota.ts";
+import { closeLog } from "./close-log.ts";
+import type { HelloFacts, LinkSettings } from "./link-state.ts";
+
+export interface GatheredHello {
+  readonly facts: HelloFacts;
+  /** Who it is, if it proved to be. */
+  readonly proven?: { readonly agent: AgentRow; readonly quota: AgentQuota };
+}
+
+export async function gatherHello(
+  context: Pick<ServerContext, "store" | "logs" | "now">,
+  hello: Extract<AgentFrame, { type: "hello" }>,
+  options: {
+    readonly nonce: string;
+    readonly settings: LinkSettings;
+    readonly quotas: AgentQuotas;
+  },
+): Promise<GatheredHello> {
+  const { nonce, settings, quotas } = options;
+  const { store } = context;
+  const nothing = { isProven: false, unacked: [], logs: [], settings };
+  const agent = await store.read.agents.get(hello.agent);
+  const bytes = helloBytes(nonce, hello.agent, hello.bootId);
+  if (!agent || !isSignedBy(agent.identityKey, bytes, hello.proof)) return { facts: nothing };
+
+  const quota = quotas.of(agent.id);
+  const proven = { agent, quota };
+  const record = { ...agent, agent: agent.id, isRevoked: agent.revokedAt !== null };
+  const retryAfterMs = quota.waitMs("session", context.now());
+  if (retryAfterMs > 0) {
+    return { proven, facts: { ...nothing, record, isProven: true, retryAfterMs } };
+  }
+  const sent = await store.read.outbox.sent(agent.audience);
+  const logs = [];
+  for (const { job, attempt } of hello.jobs) {
+    const log = await writableLog(context, agent, { job, attempt });
+    // Its end and its last byte may be here, and a crash came before both were compared.
+    if (log) await closeLog(context, job);
+    if (log) logs.push({ job, attempt, upTo: log.durable });
+  }
+  return {
+    proven,
+    facts: {
+      record,
+      isProven: true,
+      unacked: sent.map(({ id, seq, body }) => ({ row: id, seq: seq ?? 0, body })),
+      logs,
+      checkpoint: await store.read.audit.head(),
+      settings,
+    },
+  };
+}

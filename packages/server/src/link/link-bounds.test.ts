@@ -1,0 +1,162 @@
+// One agent, whatever it does, costs the server a bounded amount of memory, disk and record.
+
+import assert from "node:assert/strict";
+import { EventEmitter, once } from "node:events";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { LINK_PATH, LINK_PROTOCOL, UNPROVEN_MAX, UNREAD_BYTES_MAX } from "@exclave/api";
+import { JobId } from "@exclave/core";
+import { WebSocket } from "ws";
+import { deployedWorld } from "../testing/deployed-world.ts";
+import { jobRow } from "../testing/rows.ts";
+import { connectAgent, joinVendorAgent, newMemory } from "../testing/scripted-agent.ts";
+import { type TestServer, testServer, until } from "../testing/test-server.ts";
+import { createAgentQuotas } from "./agent-quota.ts";
+import { startLinkSession } from "./link-session.ts";
+
+const JOB = JobId.parse("jbbbbbbbbbbbbbbbb");
+const actions = async ({ server }: TestServer, action: string) =>
+  (await server.context.store.read.audit.after(0, 10_000)).filter((row) => row.action === action);
+
+test("log data of attempts that do not exist, or are not open, make no file", async (t) => {
+  const server = await testServer(t);
+  const agent = await connectAgent(await joinVendorAgent(server, "build"));
+  const { store, now } = server.server.context;
+  const mine = { audience: "build", install: null } as const;
+  const running = { status: "running", since: now(), cancelRequested: false } as const;
+  await store.transaction(async (tx) => {
+    await tx.jobs.put(jobRow({ ...mine, id: JOB, state: running }));
+    await tx.jobs.put(jobRow({ ...mine, id: JobId.parse("jqqqqqqqqqqqqqqqq") }));
+    const ended = { endedAt: now(), log: { bytes: 3, sha256: "" } };
+    const id = JobId.parse("jeeeeeeeeeeeeeeee");
+    const state = { status: "succeeded", since: now() } as const;
+    await tx.jobs.put(jobRow({ ...mine, id, state, ...ended }));
+  });
+
+  for (let attempt = 2; attempt < 50; attempt++) agent.sendLog(JOB, attempt, 0, "x");
+  agent.sendLog("jqqqqqqqqqqqqqqqq", 1, 0, "x");
+  agent.sendLog("jeeeeeeeeeeeeeeee", 1, 0, "abcdef");
+  agent.sendLog(JOB, 1, 0, "real");
+  await agent.next((frame) => frame.type === "log_ack" && frame.job === JOB);
+
+  const files = await readdir(join(server.data, "logs"));
+  assert.deepEqual(files.toSorted(), ["j-jbbbbbbbbbbbbbbbb-1.log", "j-jeeeeeeeeeeeeeeee-1.log"]);
+  assert.equal(await server.server.context.logs.sizeBytes("jeeeeeeeeeeeeeeee", 1), 3);
+});
+
+test("alarms are all acknowledged, and those of a minute are on record once, with a number", async (t) => {
+  const server = await testServer(t);
+  const agent = await connectAgent(await joinVendorAgent(server, "build"));
+
+  for (let n = 0; n < 200; n++) {
+    await agent.say({ type: "alarm", at: 1, code: "x", because: "x".repeat(100_000) });
+  }
+
+  const alarms = await actions(server, "agent.alarm");
+  assert.ok(alarms.length <= 2, `${alarms.length} rows`);
+  assert.ok(alarms.every(({ details }) => JSON.stringify(details).length < 5_000));
+});
+
+test("changes of health beyond what is a row each are one row a minute", async (t) => {
+  const at = await deployedWorld(t);
+  const agent = at.install.agent();
+  for (let n = 0; n < 150; n++) {
+    const health = n % 2 === 0 ? "healthy" : "degraded";
+    await agent?.say({ type: "health", at: 1, component: "api", health, because: `${n}` });
+  }
+
+  const rows = (await actions(at.server, "component.health")).length;
+  assert.ok(rows >= 50 && rows < 100, `${rows} rows`);
+});
+
+test("an agent that connects again and again is on record once, then sent away for a while", async (t) => {
+  const server = await testServer(t);
+  const identity = await joinVendorAgent(server, "build");
+  const memory = newMemory();
+  const connect = async () => (await connectAgent(identity, {}, memory)).disconnect();
+
+  const refused = async () => {
+    for (let n = 0; n < 100; n++) await connect();
+  };
+
+  await assert.rejects(refused(), /rate_limited: this agent connects too often/);
+  assert.equal((await actions(server, "agent.connected")).length, 1);
+  assert.ok((await actions(server, "agent.disconnected")).length <= 1);
+});
+
+test("refused grants are all answered, and on record once a minute", async (t) => {
+  const server = await testServer(t);
+  const agent = await connectAgent(await joinVendorAgent(server, "setup"));
+
+  for (let n = 0; n < 50; n++) await agent.grant(JOB);
+
+  assert.ok((await actions(server, "grant.refused")).length <= 2);
+});
+
+test("of connections that prove nothing the oldest make room for new ones", async (t) => {
+  const server = await testServer(t, { pingMs: 600_000 });
+  const url = server.url.replace("http", "ws") + LINK_PATH;
+  const open = async () => {
+    const socket = new WebSocket(url, LINK_PROTOCOL);
+    t.after(() => socket.terminate());
+    await once(socket, "open");
+    return socket;
+  };
+  const first = await open();
+  const gone = once(first, "close");
+  for (let n = 0; n < UNPROVEN_MAX; n++) await open();
+
+  await gone;
+  const agent = await connectAgent(await joinVendorAgent(server, "build"));
+  await agent.disconnect();
+});
+
+test("a connection whose other end does not read is cut", async (t) => {
+  const server = await testServer(t);
+  const socket = Object.assign(new EventEmitter(), {
+    OPEN: 1,
+    readyState: 1,
+    bufferedAmount: UNREAD_BYTES_MAX + 1,
+    isPaused: false,
+    send() {},
+    pause() {},
+    resume() {},
+    close() {},
+    terminate: t.mock.fn(),
+  });
+
+  startLinkSession({
+    context: server.server.context,
+    socket: socket as unknown as WebSocket,
+    settings: { pingMs: 60_000, reconnectSpreadMs: 0 },
+    quotas: createAgentQuotas(),
+    onLive() {},
+    onLooks() {},
+    onClosed() {},
+  });
+  await until(
+    async () => socket.terminate.mock.callCount(),
+    (count) => count > 0,
+    "it is cut",
+  );
+  socket.emit("close");
+});
+
+test("between two frames of an agent that has sent many, everybody else has a turn", async (t) => {
+  const server = await testServer(t);
+  const agent = await connectAgent(await joinVendorAgent(server, "setup"));
+  const over = new AbortController();
+  let turns = 0;
+  const others = (async () => {
+    for (; !over.signal.aborted; turns++) await nextTurn();
+  })();
+
+  const alarm = { type: "alarm", at: 1, code: "x", because: "x" } as const;
+  await Promise.all(Array.from({ length: 60 }, () => agent.say(alarm)));
+  over.abort();
+  await others;
+
+  assert.ok(turns > 60, `${turns} turns`);
+});

@@ -1,0 +1,78 @@
+// A noun as rows in memory, with the same columns it is looked up by in a database. What a
+// table is made of is a value: a transaction makes a new one, which nobody sees before it commits.
+
+import { Failure } from "@exclave/core";
+import type { z } from "zod";
+import type { Page, PageOf } from "../store.ts";
+import { type Columns, type IndexedDocuments, OPEN_STATUSES } from "../tables.ts";
+
+export interface MemoryRow {
+  readonly ordinal: number;
+  readonly columns: Columns;
+  readonly body: unknown;
+}
+
+export interface MemoryTable {
+  get(key: string): MemoryRow | undefined;
+  set(key: string, row: Omit<MemoryRow, "ordinal">): void;
+  remove(key: string): boolean;
+  /** Oldest first. */
+  rows(): MemoryRow[];
+}
+
+export function createMemoryDocuments<Row>(
+  table: MemoryTable,
+  schema: z.ZodType<Row>,
+  columnsOf: (row: Row) => { readonly key: string } & Columns,
+): IndexedDocuments<Row> {
+  const read = ({ body }: MemoryRow): Row => body as Row;
+
+  return {
+    async get(key) {
+      const row = table.get(key);
+      return row && read(row);
+    },
+    async put(row) {
+      const { key, ...columns } = columnsOf(row);
+      table.set(key, { columns, body: schema.parse(row) });
+    },
+    async remove(key) {
+      return table.remove(key);
+    },
+    list: async (page, filter = {}) => pageOf(matching(filter), page, read),
+    all: async () => table.rows().map(read),
+    where: async (filter) => matching(filter).map(read),
+    whereOpen: async (filter) => matching({ ...filter, state: OPEN_STATUSES }).map(read),
+    count: async (filter) => matching(filter).length,
+    async first(filter) {
+      const row = matching(filter).at(-1);
+      return row && read(row);
+    },
+  };
+
+  function matching(filter: Columns): MemoryRow[] {
+    const wanted = Object.entries(filter).filter(([, value]) => value !== undefined);
+    return table
+      .rows()
+      .filter(({ columns }) => wanted.every(([name, value]) => matches(columns[name], value)));
+  }
+}
+
+function matches(there: Columns[string], wanted: Columns[string]): boolean {
+  return Array.isArray(wanted) ? wanted.includes(there) : there === wanted;
+}
+
+function pageOf<Row>(
+  rows: readonly MemoryRow[],
+  { limit, cursor }: Page,
+  read: (row: MemoryRow) => Row,
+): PageOf<Row> {
+  const before = cursor === undefined ? Infinity : Number(cursor);
+  if (Number.isNaN(before)) throw new Failure("invalid", "the cursor is not one of ours");
+  const older = rows.filter(({ ordinal }) => ordinal < before).reverse();
+  const last = older.length > limit ? older[limit - 1] : undefined;
+  return {
+    items: older.slice(0, limit).map(read),
+    next: last ? String(last.ordinal) : null,
+  };
+}

@@ -1,0 +1,29 @@
+// What the simulation runs of the server: the production shells, and the ports in memory that it hands
+// them. Not part of the public surface.
+
+export { createRepeats } from "../access/repeats.ts";
+export { openCheckpoints } from "../audit/checkpoints.ts";
+export type { ServerContext } from "../context.ts";
+export { createDirtyLoop, type DirtyLoop } from "../dirty-loop.ts";
+export { gatherInstall } from "../install/gather-install.ts";
+export { decideInstall, type InstallDecision } from "../install/install-decision.ts";
+export { lookAtInstall } from "../install/install-loop.ts";
+export { createInstall, deployInstall, destroyInstall, runInInstall } from "../install/installs.ts";
+export { cancelJob } from "../job/cancel-job.ts";
+export { issueJob } from "../job/issue-job.ts";
+export { createMemoryJobLogs, type MemoryLog } from "../job/memory-job-logs.ts";
+export { createJoin, joinAgent } from "../joins.ts";
+export { createLinkEndpoint, type LinkEndpoint } from "../link/link-endpoint.ts";
+export { createLiveEvents } from "../live-events.ts";
+export { createAppReader } from "../release/app-of-release.ts";
+export { lookAtReleases } from "../release/release-loop.ts";
+export { statementOf } from "../release/sign-release.ts";
+export {
+  createMemoryStore,
+  type MemoryData,
+  type MemoryDisk,
+  newMemoryDisk,
+} from "../store/memory/memory-store.ts";
+export type { AgentRow, InstallRow, JobRow, ReleaseRow } from "../store/rows.ts";
+export type { Store } from "../store/store.ts";
+export type { Trust } from "../trust/trust.ts";

@@ -1,0 +1,118 @@
+// What jobs really do: a setup makes a machine with an agent on it, a sync fills a registry, an apply
+// deploys. Every start is held against what runs already and what ran before.
+
+import { artifactKey, digestOf, type JobDocument, type JobLine } from "@exclave/core";
+import type { Home } from "./home.ts";
+import type { Performance, Started } from "./simulated-runtime.ts";
+import { must, type World } from "./world.ts";
+
+export interface AtWork {
+  /** The setup agent made a place for an install: its agent is started there. */
+  onSetUp(document: JobDocument): void;
+  onTornDown(install: string): void;
+  /** When somebody last asked for something to be done again. */
+  askedAt(install: string): number;
+}
+
+/** Whoever runs so long was asked to stop long before. */
+const LONG_MS = 10 * 60_000;
+
+const RESULT_FAILED = {
+  type: "result",
+  ok: false,
+  failure: { code: "tool", message: "it did not work out" },
+} as const;
+
+export function perform(
+  world: World,
+  home: () => Home,
+  document: JobDocument,
+  atWork: AtWork,
+): Performance {
+  const { dice } = world;
+  const fails = world.strikes("job-fails");
+  const isLong = document.operation === "exec" && dice.chance(0.3);
+  const mostMs = world.isTroubled ? (document.type === "migration" ? 12_000 : 4_000) : 1_000;
+  const takesMs = isLong ? LONG_MS : 50 + dice.below(mostMs);
+  const log: JobLine = { type: "log", level: "info", message: `at work ${dice.below(1_000_000)}` };
+  if (fails) {
+    const said =
+      world.sabotage === "failures-are-hidden" ? { type: "result", ok: true } : RESULT_FAILED;
+    return { lines: [log, said as JobLine], takesMs, ok: false };
+  }
+  return {
+    lines: [log, ...linesOf(document)],
+    takesMs,
+    ok: true,
+    onEnd: () => act(home(), document, atWork),
+  };
+}
+
+function linesOf({ operation, component }: JobDocument): JobLine[] {
+  const output: JobLine = {
+    type: "output",
+    name: "url",
+    value: `at ${component}`,
+    sensitive: false,
+  };
+  const result = { type: "result", ok: true } as const;
+  switch (operation) {
+    case "plan":
+      return [
+        { ...result, plan: { digest: digestOf({ component }), risk: "change", summary: "one" } },
+      ];
+    case "status":
+      return [{ ...result, health: "healthy", because: "it answers" }];
+    case "exec":
+      return [{ ...result, exitCode: 0 }];
+    case "apply":
+      return [output, result];
+    default:
+      return [result];
+  }
+}
+
+function act(home: Home, document: JobDocument, atWork: AtWork): void {
+  const { operation, component = "", artifact, materials, installId = "" } = document;
+  if (home.kind === "setup") {
+    if (operation === "apply") atWork.onSetUp(document);
+    if (operation === "destroy") atWork.onTornDown(installId);
+    return;
+  }
+  if (operation === "sync")
+    for (const material of materials) home.registry.add(artifactKey(material));
+  if (operation === "apply") home.deployed.set(component, artifact?.digest ?? "");
+  if (operation === "destroy") home.deployed.delete(component);
+}
+
+/** What every start is held to. */
+export function checkStart(world: World, home: Home, started: Started, atWork: AtWork): void {
+  const { document, name } = started;
+  const { operation, component, installId = "" } = document;
+  const isChange = operation === "apply" || operation === "destroy";
+  const same = [...home.runtime.history.values()].filter(
+    (other) =>
+      other.name !== name &&
+      other.document.component === component &&
+      other.document.installId === installId,
+  );
+  if (isChange) {
+    const other = same.find((one) => isChanging(one) && one.exit === undefined);
+    const promise = "at most one changing job per component";
+    must(world, other === undefined, promise, `${name} beside ${other?.name}`);
+  }
+  if (operation !== "apply" || document.type !== "migration") return;
+  const digest = document.artifact?.digest;
+  const last = same.findLast(
+    ({ document: { operation: what, artifact } }) =>
+      what === "apply" && artifact?.digest === digest,
+  );
+  const wasCut = last !== undefined && last.ok === undefined;
+  const isAsked = last !== undefined && atWork.askedAt(installId) >= last.startedAt;
+  const promise = "what runs at most once is not run again by itself";
+  must(world, !wasCut || isAsked, promise, `${name} after ${last?.name}`);
+}
+
+function isChanging({ document: { operation } }: Started): boolean {
+  return operation === "apply" || operation === "destroy";
+}

@@ -1,0 +1,234 @@
+// The server of a simulated world: the production shells (link endpoint, loops, requests) over a store
+// and logs in memory that outlive it. It crashes at any of its effects and starts again.
+
+import type { JoinRequest } from "@exclave/api";
+import { asFailure, FAILURES, InstallId, Instant } from "@exclave/core";
+import {
+  createDirtyLoop,
+  createLinkEndpoint,
+  createLiveEvents,
+  createMemoryJobLogs,
+  createMemoryStore,
+  createRepeats,
+  joinAgent,
+  type LinkEndpoint,
+  lookAtInstall,
+  type MemoryData,
+  type MemoryDisk,
+  type MemoryLog,
+  newMemoryDisk,
+  openCheckpoints,
+  type ServerContext,
+  type Store,
+} from "@exclave/server/simulation";
+import { type Lies, sealOrLie } from "./lies.ts";
+import { type Life, startLife } from "./life.ts";
+import type { SimulatedSocket } from "./network.ts";
+import { REGISTRY_KEY, readApp, simulatedTrust } from "./vendor.ts";
+import { must, note, type World } from "./world.ts";
+
+export interface ServerSide {
+  /** Undefined while it is down. */
+  readonly context: ServerContext | undefined;
+  /** What is on its disk, whether it is up or not. */
+  readonly disk: MemoryDisk;
+  readonly files: Map<string, MemoryLog>;
+  /** Reads what is committed, beside whatever the server does. */
+  readonly read: Store["read"];
+  /** Jobs whose manifests it lies about. */
+  readonly lies: Lies;
+  start(): void;
+  crash(because: string): void;
+  /** The next start finds the disk as it is now. */
+  backUp(): void;
+  accept(socket: SimulatedSocket, audience: string): void;
+  join(body: JoinRequest): Promise<{ status: number; body: unknown }>;
+}
+
+const RESTART_MS_MAX = 5_000;
+const PING_MS = 10_000;
+const TICK_MS = 2_000;
+const LATE_MS = 400;
+
+const SILENT = { info() {}, warn() {}, error() {}, debug() {} } as unknown as ServerContext["log"];
+
+export function createServerSide(world: World): ServerSide {
+  const disk = newMemoryDisk();
+  const files = new Map<string, MemoryLog>();
+  const lies: Lies = { told: new Map(), truths: new Map() };
+  const always = world.time.timersFor(() => true);
+  let backup: MemoryData | undefined;
+  let running: Running | undefined;
+
+  return {
+    get context() {
+      return running?.context;
+    },
+    disk,
+    files,
+    read: createMemoryStore({ disk }).read,
+    lies,
+    start,
+    crash: (because) => running?.life.crash(because),
+    backUp() {
+      backup = disk.data;
+    },
+    accept(socket, audience) {
+      if (running) running.accept(socket, audience);
+      else socket.die();
+    },
+    async join(body) {
+      await always.sleep(1 + world.dice.below(50));
+      if (!running) return { status: 503, body: {} };
+      try {
+        return { status: 200, body: await joinAgent(running.context, body) };
+      } catch (reason) {
+        const { code, message } = asFailure(reason);
+        return { status: FAILURES[code].httpStatus, body: { detail: message } };
+      }
+    },
+  };
+
+  function start(): void {
+    if (running) return;
+    if (backup && world.strikes("backup-restored")) {
+      note(world, "the server's backup is restored");
+      disk.data = backup;
+      backup = undefined;
+    }
+    note(world, "server starts");
+    running = run(world, { disk, files, lies }, () => {
+      running = undefined;
+      always.after(1 + world.dice.below(RESTART_MS_MAX), start);
+    });
+  }
+}
+
+interface Running {
+  readonly life: Life;
+  readonly context: ServerContext;
+  accept(socket: SimulatedSocket, audience: string): void;
+}
+
+interface Kept {
+  readonly disk: MemoryDisk;
+  readonly files: Map<string, MemoryLog>;
+  readonly lies: Lies;
+}
+
+function run(world: World, kept: Kept, onOver: () => void): Running {
+  const { disk } = kept;
+  const sockets = new Set<SimulatedSocket>();
+  const life = startLife(world, "server", () => {
+    for (const socket of sockets) socket.die();
+    onOver();
+  });
+  const timers = world.time.timersFor(() => !life.isOver);
+  const now = () => Instant.parse(world.time.now);
+  const durable = onDisk(world, disk);
+  const store = life.port("store", createMemoryStore({ disk, beforeCommit }));
+  const installs = createDirtyLoop({
+    look: async (id) => {
+      const until = await lookAtInstall(context, InstallId.parse(id));
+      if (until !== undefined) installs.markAt(id, until);
+    },
+    now,
+    timers,
+    nextTurn: () => Promise.resolve(),
+    log: SILENT,
+  });
+  const link: LinkEndpoint = createLinkEndpoint(() => context, {
+    pingMs: PING_MS,
+    tickMs: TICK_MS,
+    timers,
+    elapsedMs: () => world.time.now,
+    onPresence: ({ kind, audience }) => {
+      if (kind === "install") installs.mark(audience);
+      if (kind === "setup") void markAll();
+    },
+  });
+  const trust = simulatedTrust((type, payload) => sealOrLie(world, kept.lies, type, payload));
+  const checkpoints = openCheckpoints({ store, trust: () => trust, now });
+  const context = {
+    store,
+    checkpoints: {
+      latest: async () => (await checkpoints).latest(),
+      headsAt: async (sizes: readonly number[]) => (await checkpoints).headsAt(sizes),
+      noteSeen: async (agent: string, sizes: readonly number[]) =>
+        (await checkpoints).noteSeen(agent, sizes),
+      noteShown: (agent: string, size: number) =>
+        void checkpoints.then((opened) => opened.noteShown(agent, size)),
+    },
+    keys: { registry: { privateKey: REGISTRY_KEY } },
+    trust,
+    logs: life.port("logs", createMemoryJobLogs({ files: kept.files }), {
+      sync: ["read", "leftOutBytes"],
+      quiet: ["read", "leftOutBytes", "sizeBytes", "sha256", "grown"],
+    }),
+    live: createLiveEvents({ now }),
+    followers: { enter: () => () => undefined, expect() {}, stop() {} },
+    repeats: createRepeats({ now }),
+    readApp,
+    publicUrl: () => "http://127.0.0.1",
+    installsDirectory: "/installs",
+    now,
+    startedAt: now(),
+    version: "0",
+    log: SILENT,
+    presence: link,
+    wake: {
+      install: (id: string) => installs.mark(id),
+      allInstalls: () => void markAll(),
+      releases: () => undefined,
+      outbox: (audience: never) => link.look(audience),
+    },
+  } as unknown as ServerContext;
+  void markAll();
+  return { life, context, accept };
+
+  function accept(socket: SimulatedSocket, audience: string): void {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+    socket.onSay = (data) => watchAcks(world, durable(), audience, data);
+    link.accept(socket as never);
+  }
+
+  async function markAll(): Promise<void> {
+    for (const { id } of await store.read.installs.all()) installs.mark(id);
+  }
+
+  function beforeCommit(): Promise<void> | void {
+    if (life.isOver) return new Promise<void>(() => undefined);
+    if (world.strikes("commit-fails")) {
+      note(world, "server cannot commit");
+      throw new Error("SQLITE_IOERR: disk I/O error");
+    }
+  }
+}
+
+/** What a crash right now would leave. */
+function onDisk(world: World, disk: MemoryDisk): () => MemoryData {
+  if (world.sabotage !== "server-acks-before-commit") return () => disk.data;
+  let durable = disk.data;
+  world.time
+    .timersFor(() => true)
+    .every(LATE_MS, () => {
+      durable = disk.data;
+    });
+  return () => durable;
+}
+
+/** Whatever a server acknowledges must be on its disk. */
+function watchAcks(
+  world: World,
+  { nouns }: MemoryData,
+  audience: string,
+  data: string | Uint8Array,
+): void {
+  if (typeof data !== "string" || !data.startsWith('{"type":"ack"')) return;
+  const { seq } = JSON.parse(data) as { seq: number };
+  const rows = [...(nouns.get("agents")?.values() ?? [])].map(({ body }) => body);
+  const row = rows.find((body) => (body as { audience: string }).audience === audience);
+  const { upAcked } = row as { upAcked: number };
+  must(world, seq <= upAcked, "an event is acknowledged only when it is committed");
+}

@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { countPoints, crashAt } from "./crash-points.ts";
+import { simulate } from "./simulate.ts";
+import type { Sabotage } from "./world.ts";
+
+const SEEDS = 20;
+
+test(`${SEEDS} worlds of production servers and agents keep every promise`, async () => {
+  const broken: string[] = [];
+  for (const seed of seeds(SEEDS)) {
+    const { violations } = await simulate({ seed });
+    broken.push(...violations.map((violation) => `seed ${seed}: ${violation}`));
+  }
+
+  assert.deepEqual(broken, []);
+});
+
+test("a seed is one world and no other", async () => {
+  const first = await simulate({ seed: 5 });
+  const again = await simulate({ seed: 5 });
+  const other = await simulate({ seed: 6 });
+
+  assert.deepEqual(again.trace, first.trace);
+  assert.notDeepEqual(other.trace, first.trace);
+});
+
+test("trouble does strike, and everybody is at work", async () => {
+  const traces: string[] = [];
+  for (const seed of seeds(24, 193)) traces.push(...(await simulate({ seed })).trace);
+
+  for (const event of [
+    "setup agent crashes before",
+    "setup agent crashes after",
+    "acme agent crashes",
+    "server crashes",
+    "server cannot commit",
+    "runtime cannot",
+    "and says it did not",
+    "server lies about",
+    "the machine of acme restarts",
+    "held:",
+    "operator: cancel",
+    "operator: update",
+    "operator: destroy",
+  ]) {
+    assert.ok(
+      traces.some((line) => line.includes(event)),
+      `nothing of: ${event}`,
+    );
+  }
+});
+
+test("the reference scenario has its crash points, and some of them are struck here", async () => {
+  const count = await countPoints();
+  assert.ok(count > 500, `only ${count}`);
+  const broken: string[] = [];
+  for (let point = 7; point <= count; point += 97) {
+    const { violations } = await crashAt(point);
+    broken.push(...violations.map((violation) => `point ${point}: ${violation}`));
+  }
+
+  assert.deepEqual(broken, []);
+});
+
+// Each rule broken on purpose: a simulation that cannot fail would prove nothing.
+const BROKEN: Record<Exclude<Sabotage, "none">, string> = {
+  "agent-acts-before-commit": "a command is acknowledged only when it is journaled",
+  "server-acks-before-commit": "an event is acknowledged only when it is committed",
+  "launches-are-forgotten": "an attempt is launched at most once",
+  "agent-trusts-anyone": "a lie is never run",
+  "stop-is-forgotten": "a cancel is honoured",
+  "log-loses-bytes": "a log comes whole",
+  "open-launches-are-closed": "what runs at most once is not run again by itself",
+  "removed-jobs-run-on": "the runtime is empty at rest",
+  "failures-are-hidden": "the row's outcome is the real one",
+};
+
+for (const [sabotage, promise] of Object.entries(BROKEN)) {
+  test(`notices when ${sabotage.replaceAll("-", " ")}`, async () => {
+    let isFound = false;
+    for (const seed of seeds(80)) {
+      const { violations } = await simulate({ seed, sabotage: sabotage as Sabotage });
+      isFound = violations.some((violation) => violation.startsWith(promise));
+      if (isFound) break;
+    }
+
+    assert.ok(isFound);
+  });
+}
+
+function seeds(count: number, first = 1): number[] {
+  return Array.from({ length: count }, (_, index) => first + index);
+}

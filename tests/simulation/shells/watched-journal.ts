@@ -1,0 +1,51 @@
+// The agent's journal as one life of it sees it: full disks strike here, sabotage is done here, and
+// what is on disk is known here, to be compared with what the agent says.
+
+import type { Journal, JournalWrite } from "@exclave/agent/simulation";
+import type { Home } from "./home.ts";
+import { must, type World } from "./world.ts";
+
+const LATE_MS = 400;
+
+export function createWatchedJournal(world: World, home: Home): Journal {
+  const { journal } = home;
+  return {
+    ...journal,
+    commit(writes) {
+      if (home.isDiskFull && writes.length > 0) {
+        throw Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
+      }
+      journal.commit(writes.filter((write) => !isForgotten(world, write)));
+      const noteDurable = () => noteWrites(home, writes);
+      if (world.sabotage !== "agent-acts-before-commit") return noteDurable();
+      world.time.timersFor(() => true).after(LATE_MS, noteDurable);
+    },
+  };
+}
+
+function isForgotten({ sabotage }: World, write: JournalWrite): boolean {
+  if (sabotage !== "launches-are-forgotten" || write.kind !== "job") return false;
+  return write.record.status === "launching" || write.record.status === "running";
+}
+
+function noteWrites({ durable }: Home, writes: readonly JournalWrite[]): void {
+  for (const write of writes) {
+    if (write.kind === "down_acked") durable.downAcked = write.seq;
+    if (write.kind === "event") durable.upHead = write.seq;
+    if (write.kind === "restart") Object.assign(durable, { downAcked: 0, upHead: Infinity });
+  }
+}
+
+/** Whatever an agent says must be on its disk. */
+export function watchSaid(world: World, { durable }: Home, data: string | Uint8Array): void {
+  if (typeof data !== "string") return;
+  if (data.startsWith('{"type":"ack"')) {
+    const { seq } = JSON.parse(data) as { seq: number };
+    const promise = "a command is acknowledged only when it is journaled";
+    must(world, seq <= durable.downAcked, promise);
+  }
+  if (data.startsWith('{"type":"event"')) {
+    const { seq } = JSON.parse(data) as { seq: number };
+    must(world, seq <= durable.upHead, "an event is said only when it is journaled");
+  }
+}

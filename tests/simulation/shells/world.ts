@@ -1,0 +1,106 @@
+// What all parts of a simulated world share: the dice, time, the faults that may strike, and the book
+// in which broken promises are written down.
+
+import { createDice, type Dice } from "../dice.ts";
+import { createVirtualTime, type VirtualTime } from "./virtual-timers.ts";
+
+/** Rules that can be broken on purpose, to prove that the simulation would notice. */
+export type Sabotage =
+  | "none"
+  /** The agent's journal answers before it is on disk. */
+  | "agent-acts-before-commit"
+  /** The server's store answers before it is on disk. */
+  | "server-acks-before-commit"
+  /** The agent keeps no launch intent, and the runtime starts a name as often as it is told. */
+  | "launches-are-forgotten"
+  /** The agent believes every envelope. */
+  | "agent-trusts-anyone"
+  /** The agent's runtime takes a stop for done that it has not carried out. */
+  | "stop-is-forgotten"
+  /** The spool reads back other bytes than were written. */
+  | "log-loses-bytes"
+  /** A launch that failed, of which nobody knows whether it began, is said not to have begun. */
+  | "open-launches-are-closed"
+  /** A job that is removed goes on running. */
+  | "removed-jobs-run-on"
+  /** A job that failed says that it succeeded. */
+  | "failures-are-hidden";
+
+/** Faults that strike by chance while there is trouble. */
+export type Fault =
+  | "crash"
+  | "frame-lost"
+  | "runtime-error"
+  | "runtime-error-after"
+  | "job-fails"
+  | "machine-restarts"
+  | "commit-fails"
+  | "disk-full"
+  | "journal-lost"
+  | "backup-restored"
+  | "clock-jumps"
+  | "lie";
+
+export interface World {
+  readonly seed: number;
+  readonly dice: Dice;
+  readonly time: VirtualTime;
+  readonly sabotage: Sabotage;
+  /** Faults strike only while this is set; without them a world must come to rest. */
+  isTroubled: boolean;
+  readonly violations: string[];
+  readonly trace: string[];
+  /** Points at which a process may have crashed, so far. */
+  points: number;
+  /** Whether the process that is at this point crashes here. */
+  crashesAt(point: string): boolean;
+  strikes(fault: Fault): boolean;
+}
+
+export interface WorldOptions {
+  readonly seed: number;
+  readonly sabotage?: Sabotage;
+  readonly chances?: Partial<Readonly<Record<Fault, number>>>;
+  /** Crash at exactly this point and nowhere else. */
+  readonly crashAtPoint?: number | undefined;
+}
+
+export const START_AT = 1_800_000_000_000;
+
+export function createWorld(options: WorldOptions): World {
+  const { seed, sabotage = "none", chances = {}, crashAtPoint } = options;
+  const dice = createDice(seed);
+  const world: World = {
+    seed,
+    dice,
+    time: createVirtualTime(START_AT),
+    sabotage,
+    isTroubled: true,
+    violations: [],
+    trace: [],
+    points: 0,
+    crashesAt(point) {
+      if (!world.isTroubled) return false;
+      world.points++;
+      if (crashAtPoint === undefined) return dice.chance(chances.crash ?? 0);
+      if (world.points === crashAtPoint) note(world, `point ${crashAtPoint}: ${point}`);
+      return world.points === crashAtPoint;
+    },
+    strikes: (fault) => {
+      const chance = chances[fault] ?? 0;
+      return world.isTroubled && chance > 0 && dice.chance(chance);
+    },
+  };
+  return world;
+}
+
+export function note(world: World, text: string): void {
+  world.trace.push(`${world.time.now - START_AT} ${text}`);
+}
+
+export function must(world: World, holds: boolean, promise: string, about = ""): void {
+  if (holds) return;
+  const text = about === "" ? promise : `${promise}: ${about}`;
+  note(world, `VIOLATION ${text}`);
+  world.violations.push(text);
+}
