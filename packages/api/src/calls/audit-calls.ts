@@ -3,22 +3,25 @@
 import { Envelope } from "@exclave/core";
 import { z } from "zod";
 import { AuditView } from "../resources.ts";
-import { get, none } from "./call-shapes.ts";
+import { get, none, PAGE_ITEMS_MAX } from "./call-shapes.ts";
 
 export const listAudit = get({
   name: "listAudit",
   path: "/v1/audit",
   access: "viewer",
-  summary: "The record, oldest first from `after`",
+  summary: "A page of the record: oldest first from `after`, or the newest ones before `before`",
   params: none,
   query: z.object({
-    limit: z.coerce.number().int().min(1).max(5000).default(200),
+    limit: z.coerce.number().int().min(1).max(PAGE_ITEMS_MAX).default(PAGE_ITEMS_MAX),
     after: z.coerce.number().int().min(0).optional(),
+    /** With `newest` alone. */
+    before: z.coerce.number().int().min(1).optional(),
     subject: z.string().optional(),
     newest: z.stringbool().default(false),
   }),
   response: z.object({
     items: z.array(AuditView),
+    /** What to say as `after`, or with `newest` as `before`, for the page behind this one. */
     next: z.string().nullable(),
     size: z.int(),
     head: z.string(),

@@ -5,7 +5,7 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
-import type { AuditView } from "@exclave/api";
+import { type AuditView, PAGE_ITEMS_MAX } from "@exclave/api";
 import {
   appendAudit,
   CHECKPOINT_PAYLOAD_TYPE,
@@ -54,9 +54,28 @@ function checkpointOf(rows: readonly AuditView[], by = keys.checkpoint): Envelop
   return by.seal(CHECKPOINT_PAYLOAD_TYPE, checkpointBytes(payload));
 }
 
+interface AuditQuery {
+  readonly limit?: unknown;
+  readonly after?: unknown;
+  readonly before?: unknown;
+  readonly newest?: unknown;
+}
+
+/** As the server does it: so many at most, and where the next ones begin. */
+function pageOf(rows: readonly AuditView[], query: AuditQuery) {
+  const limit = Number(query.limit ?? PAGE_ITEMS_MAX);
+  assert.ok(limit <= PAGE_ITEMS_MAX, `a page of ${limit}`);
+  if (String(query.newest) !== "true") {
+    return page(rows.filter(({ seq }) => seq > Number(query.after ?? 0)).slice(0, limit));
+  }
+  const before = Number(query.before ?? Number.POSITIVE_INFINITY);
+  const items = rows.filter(({ seq }) => seq < before).slice(-limit);
+  return { items, next: (items[0]?.seq ?? 1) > 1 ? String(items[0]?.seq) : null };
+}
+
 async function benchWith(t: TestContext, rows: AuditView[], checkpoint = checkpointOf(rows)) {
-  const listAudit = ({ query }: { query: { after?: unknown } }) => ({
-    ...page(rows.slice(Number(query.after ?? 0))),
+  const listAudit = ({ query }: { query: AuditQuery }) => ({
+    ...pageOf(rows, query),
     size: rows.length,
     head: rows.at(-1)?.hash ?? "",
   });
@@ -153,4 +172,24 @@ describe("audit export", () => {
     assert.match(edited.stderr, /the record is broken at row/);
     assert.match(cut.stderr, /the chain ends at 4, and 5 records were seen before/);
   });
+});
+
+test("a record of several pages is listed, verified and exported whole", async (t) => {
+  const rows = auditRows(2 * PAGE_ITEMS_MAX + 50);
+  const bench = await benchWith(t, rows);
+  const file = join(bench.directory, "record.jsonl");
+
+  const listed = await bench.run(["audit", "list", "--limit", "300", "-o", "json"]);
+  const verified = await bench.run(["audit", "verify", "-o", "json"]);
+  const exported = await bench.run(["audit", "export", file, "-o", "json"]);
+
+  const seqs = (JSON.parse(listed.stdout) as AuditView[]).map(({ seq }) => seq);
+  assert.deepEqual(
+    seqs,
+    rows.slice(-300).map(({ seq }) => seq),
+  );
+  assert.equal(JSON.parse(verified.stdout).size, rows.length);
+  assert.equal(JSON.parse(exported.stdout).rows, rows.length);
+  const lines = (await readFile(file, "utf8")).trimEnd().split("\n");
+  assert.equal(lines.length, rows.length + 1);
 });

@@ -16,28 +16,47 @@ export const ExportHeader = z.object({
 export type ExportHeader = z.infer<typeof ExportHeader>;
 
 export interface ExportedRecord extends ExportHeader {
-  readonly records: readonly AuditRecord[];
+  /** In order, a few hundred at a time. */
+  readonly pages: AsyncIterable<readonly AuditRecord[]>;
 }
 
-export function exportText(header: ExportHeader, records: readonly AuditRecord[]): string {
-  return [header, ...records].map((line) => `${JSON.stringify(line)}\n`).join("");
+export async function* exportText({ kind, checkpoint, trust, pages }: ExportedRecord) {
+  yield `${JSON.stringify({ kind, checkpoint, trust } satisfies ExportHeader)}\n`;
+  for await (const records of pages) {
+    yield records.map((record) => `${JSON.stringify(record)}\n`).join("");
+  }
 }
 
 export async function readExport(file: string): Promise<ExportedRecord> {
-  let header: ExportHeader | undefined;
-  const records: AuditRecord[] = [];
+  const lines = createInterface({ input: createReadStream(file) })[Symbol.asyncIterator]();
   try {
-    for await (const line of createInterface({ input: createReadStream(file) })) {
-      if (header) records.push(AuditRecord.parse(JSON.parse(line)));
-      else header = ExportHeader.parse(JSON.parse(line));
-    }
-    return { ...ExportHeader.parse(header), records };
+    const first = await lines.next();
+    const header = ExportHeader.parse(JSON.parse(first.done ? "" : first.value));
+    return { ...header, pages: readPages(lines, file) };
   } catch (cause) {
-    throw new CliProblem("usage", `${file} is not an export of a record`, {
-      hint: "write one with `exclave audit export FILE`",
-      cause,
-    });
+    throw notAnExport(file, cause);
   }
+}
+
+async function* readPages(lines: AsyncIterator<string>, file: string) {
+  for (let next = await lines.next(); !next.done; next = await lines.next()) {
+    yield [readRow(next.value, file)];
+  }
+}
+
+function readRow(line: string, file: string): AuditRecord {
+  try {
+    return AuditRecord.parse(JSON.parse(line));
+  } catch (cause) {
+    throw notAnExport(file, cause);
+  }
+}
+
+function notAnExport(file: string, cause: unknown): CliProblem {
+  return new CliProblem("usage", `${file} is not an export of a record`, {
+    hint: "write one with `exclave audit export FILE`",
+    cause,
+  });
 }
 
 const Kept = z.object({ checkpoints: z.array(z.object({ envelope: Envelope })) });

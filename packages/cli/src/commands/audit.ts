@@ -1,8 +1,9 @@
 import { resolve } from "node:path";
-import { type AuditView, type Client, getCheckpoint, listAudit } from "@exclave/api";
-import { AuditRecord, Instant, type RecordCheck, verifyRecord } from "@exclave/core";
+import type { AuditView } from "@exclave/api";
+import { createRecordVerifier, Instant, type RecordCheck } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
+import { fetchRecord, newestRows } from "../audit/fetch-record.ts";
 import { exportText, readCheckpoints, readExport } from "../audit/record-files.ts";
 import { verifySignature } from "../audit/verify-signature.ts";
 import { writePrivateFile } from "../connection/files.ts";
@@ -10,8 +11,6 @@ import { table, time } from "../output/output.ts";
 import { count } from "../program/arguments.ts";
 import { type Cli, handler, type World } from "../program/cli.ts";
 import { CliProblem } from "../program/problem.ts";
-
-const PAGE = 1000;
 
 export function addAuditCommands(program: Command, world: World): void {
   const audit = program.command("audit").description("the record of everything that was done");
@@ -27,13 +26,7 @@ export function addAuditCommands(program: Command, world: World): void {
         world,
         z.object({ limit: z.int(), subject: z.string().optional() }),
         async ({ cli, options }) => {
-          const client = await cli.connect();
-          const query = { newest: "true" as const, ...options };
-          const { items } = await client.call(listAudit, { query });
-          printRows(
-            cli,
-            items.toSorted((a, b) => a.seq - b.seq),
-          );
+          printRows(cli, await newestRows(await cli.connect(), options));
         },
       ),
     );
@@ -48,21 +41,23 @@ export function addAuditCommands(program: Command, world: World): void {
     .action(
       handler(world, VerifyOptions, async ({ cli, options }) => {
         const { directory, now } = world;
-        const { records, checkpoint, trust } =
+        const { pages, checkpoint, trust } =
           options.file === undefined
             ? await fetchRecord(await cli.connect())
             : await readExport(resolve(directory, options.file));
         const kept = await Promise.all(
           options.checkpoints.map((file) => readCheckpoints(resolve(directory, file))),
         );
-        const verdict = verifyRecord({
-          records,
+        const verifier = createRecordVerifier({
           trust,
           checkpoints: [checkpoint, ...kept.flat()],
           now: Instant.parse(now()),
           verify: verifySignature,
         });
-        printVerdict(cli, verdict);
+        for await (const records of pages) {
+          if (!verifier.add(records)) break;
+        }
+        printVerdict(cli, verifier.verdict());
       }),
     );
 
@@ -72,14 +67,13 @@ export function addAuditCommands(program: Command, world: World): void {
     .argument("<file>")
     .action(
       handler(world, z.object({}), async ({ cli }, file: string) => {
-        const { records, checkpoint, trust } = await fetchRecord(await cli.connect());
+        const record = await fetchRecord(await cli.connect());
         const path = resolve(world.directory, file);
-        const kind = "exclave.audit.v1" as const;
-        await writePrivateFile(path, exportText({ kind, checkpoint, trust }, records));
-        const value = { file: path, rows: records.length };
+        await writePrivateFile(path, exportText(record));
+        const { rows } = record;
         cli.print({
-          value,
-          text: () => `wrote ${records.length} rows to ${path}`,
+          value: { file: path, rows },
+          text: () => `wrote ${rows} rows to ${path}`,
           names: () => [path],
         });
       }),
@@ -115,23 +109,6 @@ function printVerdict(cli: Cli, verdict: RecordCheck): void {
       ].join("\n"),
     names: () => [head],
   });
-}
-
-/** The record up to a signed checkpoint of it: it grows while it is read. */
-async function fetchRecord(client: Client) {
-  const { checkpoint, trust } = await client.call(getCheckpoint);
-  return { records: await wholeRecord(client), checkpoint, trust };
-}
-
-/** All rows up to the size seen first. */
-async function wholeRecord(client: Client): Promise<AuditRecord[]> {
-  const records: AuditRecord[] = [];
-  for (;;) {
-    const after = records.at(-1)?.seq ?? 0;
-    const page = await client.call(listAudit, { query: { limit: PAGE, after } });
-    records.push(...page.items.map((row) => AuditRecord.parse(row)));
-    if (page.items.length === 0 || records.length >= page.size) return records;
-  }
 }
 
 function printRows(cli: Cli, rows: readonly AuditView[]): void {

@@ -1,10 +1,13 @@
-// Small files that matter: written whole or not at all, and readable by their owner alone.
+// Files that matter: written whole or not at all, and readable by their owner alone.
 
 import { randomBytes } from "node:crypto";
 import { mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 
-export async function writePrivateFile(path: string, content: string): Promise<void> {
+export async function writePrivateFile(
+  path: string,
+  content: string | AsyncIterable<string>,
+): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const temporary = `${path}.${randomBytes(4).toString("hex")}`;
   try {

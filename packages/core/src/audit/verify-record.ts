@@ -1,5 +1,6 @@
 // Whether a record is whole, is the one that was signed for, and is the one that was seen: from its
-// rows, the trust documents of its server and checkpoints, wherever these were kept. Needs nobody's word.
+// rows, the trust documents of its server and checkpoints, wherever these were kept. Needs nobody's word, and
+// holds none of the rows: a record is as long as its server is old.
 
 import { fromBase64 } from "../encoding/base64.ts";
 import { digestOfBytes } from "../encoding/sha256.ts";
@@ -14,11 +15,10 @@ import {
   TRUST_PAYLOAD_TYPE,
   type TrustDocument,
 } from "../trust/trust-document.ts";
-import { type AuditHead, type AuditRecord, verifyChain } from "./audit-chain.ts";
+import { type AuditHead, type AuditRecord, EMPTY_CHAIN, verifyChain } from "./audit-chain.ts";
 import { type Checkpoint, openCheckpoint, SetBack } from "./checkpoint.ts";
 
 export interface VerifyRecord {
-  readonly records: readonly AuditRecord[];
   /** Every version of the trust document from the first on, as root signed them. */
   readonly trust: readonly unknown[];
   /** Signed checkpoints: the server's own, and those agents kept. */
@@ -38,26 +38,79 @@ export type RecordCheck =
     } & AuditHead)
   | { readonly kind: "broken"; readonly seq?: number; readonly because: string };
 
-export function verifyRecord(given: VerifyRecord): RecordCheck {
+export interface RecordVerifier {
+  /** The next rows, in order. False: it is broken already, and more of it changes nothing. */
+  add(records: readonly AuditRecord[]): boolean;
+  /** After the last row. */
+  verdict(): RecordCheck;
+}
+
+type Broken = Extract<RecordCheck, { kind: "broken" }>;
+
+export function createRecordVerifier(given: VerifyRecord): RecordVerifier {
+  const opened = openCheckpoints(given);
+  const checkpoints = "because" in opened ? [] : opened.checkpoints;
+  const atSize = Map.groupBy(checkpoints, ({ size }) => size);
+  const setBacks: SetBack[] = [];
+  /** Checkpoints the chain does not pass through. A later row may say that they were lost. */
+  const missed: Checkpoint[] = [];
+  let last = EMPTY_CHAIN;
+  let broken: Broken | undefined =
+    "because" in opened ? { kind: "broken", because: opened.because } : undefined;
+
+  return { add, verdict };
+
+  function add(records: readonly AuditRecord[]): boolean {
+    if (broken) return false;
+    const chain = verifyChain(records, { after: last });
+    if (chain.kind === "broken") broken = chain;
+    else last = { size: chain.size, head: chain.head };
+    for (const record of records) {
+      setBacks.push(...readSetBack(record));
+      const seen = atSize.get(record.seq) ?? [];
+      missed.push(...seen.filter(({ head }) => head !== record.hash));
+    }
+    return broken === undefined;
+  }
+
+  function verdict(): RecordCheck {
+    if (broken) return broken;
+    const isLost = ({ size, at }: Checkpoint) =>
+      setBacks.some((setBack) => setBack.keptSize < size && setBack.at >= at);
+    const other = missed.find((checkpoint) => !isLost(checkpoint));
+    if (other) {
+      const because = "it is not the record that was seen at this place before";
+      return { kind: "broken", seq: other.size, because };
+    }
+    const { size, head } = last;
+    const beyond = checkpoints.find((checkpoint) => checkpoint.size > size && !isLost(checkpoint));
+    if (beyond) {
+      const because = `the chain ends at ${size}, and ${beyond.size} records were seen before`;
+      return { kind: "broken", seq: size + 1, because };
+    }
+    const serverId = "because" in opened ? "" : opened.serverId;
+    return { kind: "ok", size, head, serverId, checkpoints: checkpoints.length, setBacks };
+  }
+}
+
+function openCheckpoints(
+  given: VerifyRecord,
+):
+  | { readonly serverId: string; readonly checkpoints: readonly Checkpoint[] }
+  | { readonly because: string } {
   const versions = followTrust(given);
-  if ("because" in versions) return { kind: "broken", because: versions.because };
+  if ("because" in versions) return versions;
   const { serverId, documents } = versions;
-  const opened: Checkpoint[] = [];
+  const checkpoints: Checkpoint[] = [];
   for (const envelope of given.checkpoints) {
     const checkpoint = openUnderAny(envelope, documents, given.verify);
-    if ("because" in checkpoint) return { kind: "broken", because: checkpoint.because };
+    if ("because" in checkpoint) return checkpoint;
     if (checkpoint.serverId !== serverId) {
-      return { kind: "broken", because: "a checkpoint is of another server's record" };
+      return { because: "a checkpoint is of another server's record" };
     }
-    opened.push(checkpoint);
+    checkpoints.push(checkpoint);
   }
-  const setBacks = given.records.flatMap(readSetBack);
-  const isLost = ({ size, at }: Checkpoint) =>
-    setBacks.some((setBack) => setBack.keptSize < size && setBack.at >= at);
-  const verdict = verifyChain(given.records, { checkpoints: opened.filter((one) => !isLost(one)) });
-  if (verdict.kind === "broken") return verdict;
-  const { size, head } = verdict;
-  return { kind: "ok", size, head, serverId, checkpoints: opened.length, setBacks };
+  return { serverId, checkpoints };
 }
 
 function followTrust({

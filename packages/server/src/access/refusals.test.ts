@@ -8,7 +8,7 @@ import { flushRepeats } from "./note-refusal.ts";
 
 async function recorded(server: TestServer, action: string) {
   await flushRepeats(server.server.context, { all: true });
-  const { items } = await server.client.call(listAudit, { query: { limit: 1000 } });
+  const { items } = await server.client.call(listAudit, { query: { limit: 200 } });
   return items.filter((row) => row.action === action);
 }
 

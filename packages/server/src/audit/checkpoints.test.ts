@@ -101,7 +101,7 @@ test("a server from an older backup says that its record was set back, once, and
   const verdict = judgeRecord({ seen, ...shown });
   assert.equal(verdict.kind, "set_back", JSON.stringify(verdict));
   assert.ok(verdict.kind === "set_back" && verdict.keptSize >= early.size);
-  const rows = await third.server.context.store.read.audit.newest(10, "record");
+  const rows = await third.server.context.store.read.audit.newest(10, { subject: "record" });
   assert.deepEqual(
     rows.map(({ action, actor }) => [action, actor]),
     [["record.set_back", "agent"]],

@@ -52,7 +52,7 @@ export async function openCheckpoints({
   // Whatever happened to the record happened before this process: what is there now was kept.
   const kept = await audit.head();
   const startedAt = now();
-  const setBacks = (await audit.newest(64, RECORD)).toReversed().flatMap(readSetBack);
+  const setBacks = (await audit.newest(64, { subject: RECORD })).toReversed().flatMap(readSetBack);
   /** By agent: one number each. */
   const shown = new Map<string, number>();
   let cached: (SignedCheckpoint & { readonly trustVersion: number }) | undefined;

@@ -19,7 +19,7 @@ const rotate = ({ client }: TestServer, revoke: boolean) =>
   client.call(rotateKey, { params: { role: "release" }, body: { revoke } });
 
 async function statedAgain({ client }: TestServer): Promise<number> {
-  const { items } = await client.call(listAudit, { query: { limit: 500 } });
+  const { items } = await client.call(listAudit, { query: { newest: "true" } });
   return items.filter(({ action }) => action === "release.stated_again").length;
 }
 

@@ -8,6 +8,7 @@ import {
   deployInstall,
   JSON_BODY_BYTES_MAX,
   listAgents,
+  listAudit,
   listInstalls,
 } from "@exclave/api";
 import { BUDGETS } from "../access/request-budget.ts";
@@ -104,6 +105,35 @@ test("a page of a list has a bounded number of items", async (t) => {
 
   await assert.rejects(server.client.call(listInstalls, { query: { limit: 201 } }), /limit/);
   await server.client.call(listInstalls, { query: { limit: 200 } });
+  await assert.rejects(server.client.call(listAudit, { query: { limit: 201 } }), /limit/);
+});
+
+test("the record is read in pages, from its beginning and from its end", async (t) => {
+  const { client, server } = await testServer(t);
+  const { store, now } = server.context;
+  await store.transaction(async (tx) => {
+    const entry = { at: now(), actor: "test", action: "noted", subject: "thing", details: {} };
+    for (let n = 0; n < 250; n++) await tx.audit.append(entry);
+  });
+  const { size } = await client.call(listAudit, { query: { limit: 1 } });
+  const readAll = async (query: { newest?: "true" }, place: "after" | "before") => {
+    const seqs: number[][] = [];
+    let next: string | null | undefined;
+    while (next !== null) {
+      const from = next === undefined ? {} : { [place]: next };
+      const page = await client.call(listAudit, { query: { ...query, ...from } });
+      seqs.push(page.items.map(({ seq }) => seq));
+      next = page.next;
+    }
+    return seqs;
+  };
+
+  const forward = await readAll({}, "after");
+  const backward = await readAll({ newest: "true" }, "before");
+
+  const all = Array.from({ length: size }, (_, n) => n + 1);
+  assert.deepEqual([forward.flat(), backward.toReversed().flat()], [all, all]);
+  assert.deepEqual([forward[0]?.length, backward[0]?.length], [200, 200]);
 });
 
 test("a client retries a read that was refused with 429, after the time it was told", async (t) => {

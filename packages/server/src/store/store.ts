@@ -134,14 +134,19 @@ export interface Outbox {
   clear(audience: Audience): Promise<void>;
 }
 
+export interface NewestOf {
+  readonly subject?: string | undefined;
+  readonly before?: number | undefined;
+}
+
 export interface Audit {
   /** Adds a record that holds the hash of the one before it. */
   append(entry: AuditEntry): Promise<AuditRecord>;
   head(): Promise<AuditHead>;
   /** Oldest first, after that sequence. */
   after(seq: number, limit: number, subject?: string): Promise<AuditRecord[]>;
-  /** Newest first. */
-  newest(limit: number, subject?: string): Promise<AuditRecord[]>;
+  /** Newest first, of those before that sequence if one is given. */
+  newest(limit: number, of?: NewestOf): Promise<AuditRecord[]>;
 }
 
 export const componentKey = (install: InstallId, name: string): string => `${install}/${name}`;

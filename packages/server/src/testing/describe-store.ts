@@ -259,6 +259,10 @@ export function describeStore(
         (await store.read.audit.newest(2)).map(({ seq }) => seq),
         [10, 9],
       );
+      assert.deepEqual(
+        (await store.read.audit.newest(2, { subject: "thing", before: 9 })).map(({ seq }) => seq),
+        [8, 7],
+      );
       assert.equal((await store.read.audit.after(0, 100, "nobody")).length, 0);
     });
   });

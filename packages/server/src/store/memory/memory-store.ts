@@ -188,7 +188,11 @@ function memoryAudit(read: () => MemoryData, write: (next: MemoryData) => void):
       about(subject)
         .filter((record) => record.seq > seq)
         .slice(0, limit),
-    newest: async (limit, subject) => about(subject).slice(-limit).reverse(),
+    newest: async (limit, { subject, before = Number.POSITIVE_INFINITY } = {}) =>
+      about(subject)
+        .filter((record) => record.seq < before)
+        .slice(-limit)
+        .reverse(),
   };
 }
 

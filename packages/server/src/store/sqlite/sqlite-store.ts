@@ -10,7 +10,7 @@ import {
 } from "@exclave/core";
 import { Kysely, sql } from "kysely";
 import { OutboxCommand } from "../rows.ts";
-import type { Audit, Outbox, OutboxRow, Store, Tables } from "../store.ts";
+import type { Audit, NewestOf, Outbox, OutboxRow, Store, Tables } from "../store.ts";
 import { createTables } from "../tables.ts";
 import { createDocuments, type Database } from "./documents.ts";
 import { migrate } from "./migrations.ts";
@@ -132,7 +132,9 @@ function createAudit(db: Kysely<Database>): Audit {
     return (await query.execute()).map(read);
   }
 
-  async function newest(limit: number, subject?: string): Promise<AuditRecord[]> {
-    return (await select(subject).orderBy("seq", "desc").limit(limit).execute()).map(read);
+  async function newest(limit: number, { subject, before }: NewestOf = {}): Promise<AuditRecord[]> {
+    const all = select(subject).orderBy("seq", "desc").limit(limit);
+    const query = before === undefined ? all : all.where("seq", "<", before);
+    return (await query.execute()).map(read);
   }
 }
