@@ -13,13 +13,13 @@ import {
 } from "@exclave/core";
 import {
   type AgentEventWrites,
+  advanceLink,
   applyAgentEvent,
   type LinkEffect,
   type LinkInput,
   type LinkRecord,
   type LinkState,
   type LinkWrite,
-  stepLink,
 } from "@exclave/server";
 import type { Connection, ToServer } from "./network.ts";
 import { AUDIENCE } from "./simulated-agent.ts";
@@ -113,15 +113,15 @@ export function createSimulatedServer(world: World): SimulatedServer {
 
   function take(session: Session, input: LinkInput): void {
     try {
-      const turn = stepLink(session.state, input);
+      const step = advanceLink(session.state, input);
       const effects =
-        world.sabotage === "server-acks-before-commit" ? acksFirst(turn.effects) : turn.effects;
+        world.sabotage === "server-acks-before-commit" ? acksFirst(step.effects) : step.effects;
       for (const effect of effects) {
         mayCrash(world);
         if (!carryOut(session, effect)) return end(session);
       }
-      session.state = turn.state;
-      if (turn.state.phase === "closed") end(session);
+      session.state = step.state;
+      if (step.state.phase === "closed") end(session);
     } catch (reason) {
       if (!(reason instanceof Crash)) throw reason;
       note(world, "server crashes");
@@ -313,7 +313,7 @@ export function createSimulatedServer(world: World): SimulatedServer {
       operation: "apply",
       effect: "idempotent",
       state: { status: "queued", since: world.now as never },
-      about: { kind: "request" },
+      purpose: { kind: "request" },
       because: "",
       requestedBy: "",
       createdAt: world.now as never,

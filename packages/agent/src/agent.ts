@@ -94,9 +94,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   });
   const { alarms = [] } = options;
   void feed({ kind: "restored", found, fresh: snapshot.fresh, alarms });
-  for (const name of state.foreign) beside(() => followForeign(name));
-  beside(() => spool.sweep(new Set(snapshot.jobs.map(({ name }) => name))));
-  const stopTicking = timers.every(options.tickMs ?? TICK_MS, () => beside(tick));
+  for (const name of state.foreign) inBackground(() => followForeign(name));
+  inBackground(() => spool.sweep(new Set(snapshot.jobs.map(({ name }) => name))));
+  const stopTicking = timers.every(options.tickMs ?? TICK_MS, () => inBackground(tick));
 
   return {
     async stop() {
@@ -167,30 +167,30 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       case "send_log":
         return sendLog(effect.name, effect.offset, effect.bytes);
       case "inspect":
-        return beside(async () => {
+        return inBackground(async () => {
           const run = await untilDone(() => runtime.inspect(effect.name));
           await feed({ kind: "inspected", name: effect.name, run });
         });
       case "launch":
-        return beside(async () => {
+        return inBackground(async () => {
           await feed(await jobs.launch(effect.record, effect));
         });
       case "follow":
-        return beside(() => follow(effect));
+        return inBackground(() => follow(effect));
       case "stop":
-        return beside(() => stopUntilGone(effect.name, effect.graceMs));
+        return inBackground(() => stopUntilGone(effect.name, effect.graceMs));
       case "remove":
-        return beside(() => untilDone(() => runtime.remove(effect.name)));
+        return inBackground(() => untilDone(() => runtime.remove(effect.name)));
       case "drop_spool":
-        return beside(() => spool.remove(effect.name));
+        return inBackground(() => spool.remove(effect.name));
       case "status":
-        return beside(async () => {
+        return inBackground(async () => {
           const seen = await jobs.lookUpStatus(effect.name, effect.entry, signal);
           const { component } = effect.entry;
           await feed({ kind: "status_seen", component, name: effect.name, seen });
         });
       case "publish":
-        return beside(() => publish(effect.grant));
+        return inBackground(() => publish(effect.grant));
       case "close":
         return link.drop(effect.because);
       case "note":
@@ -279,10 +279,10 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     void feed({ kind: "tick" });
   }
 
-  /** Runs beside the loop. What it cannot do is logged; what must not be left undone repeats itself. */
-  function beside(work: () => Promise<void>): void {
+  /** Runs without holding up the loop. What it cannot do is logged; what must not be left undone repeats itself. */
+  function inBackground(work: () => Promise<void>): void {
     work().catch((reason: unknown) => {
-      if (!signal.aborted) log.error("something beside the loop failed", { reason });
+      if (!signal.aborted) log.error("background work failed", { reason });
     });
   }
 

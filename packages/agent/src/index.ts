@@ -1,6 +1,5 @@
 export * from "./core/agent-core.ts";
 export * from "./core/agent-state.ts";
-export { PUBLISH_JOB } from "./core/publish-job.ts";
 export * from "./journal/journal.ts";
 export { createMemoryJournal } from "./journal/memory-journal.ts";
 export { createSqliteJournal } from "./journal/sqlite-journal.ts";

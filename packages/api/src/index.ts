@@ -4,6 +4,7 @@ export * from "./client.ts";
 export * from "./join.ts";
 export * from "./link/link.ts";
 export * from "./link/link-limits.ts";
+export * from "./link/publish-job.ts";
 export * from "./openapi.ts";
 export * from "./resources.ts";
 export * from "./timers.ts";

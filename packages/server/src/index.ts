@@ -11,6 +11,6 @@ export {
   type LiveLink,
   type SequencedCommand,
 } from "./link/link-state.ts";
-export { type LinkTurn, stepLink } from "./link/server-core.ts";
+export { advanceLink, type LinkStep } from "./link/server-core.ts";
 export { type RunningServer, type ServerOptions, startServer } from "./server.ts";
 export type { ComponentRow, InstallRow, JobRow } from "./store/rows.ts";

@@ -12,18 +12,18 @@ import { createRepeats } from "./access/repeats.ts";
 import { openCheckpoints } from "./audit/checkpoints.ts";
 import type { ServerContext } from "./context.ts";
 import { claimDataDirectory, type DataDirectory } from "./data-directory.ts";
-import { createDirtyLoop } from "./dirty-loop.ts";
 import { writeDurably } from "./durable-file.ts";
 import { newSecret } from "./identifiers.ts";
-import { lookAtInstall } from "./install/install-loop.ts";
+import { reconcileInstall } from "./install/install-loop.ts";
 import { createFollowers, FOLLOWER_GRACE_MS, stopAbandoned } from "./job/followers.ts";
 import { createJobLogs } from "./job/job-logs.ts";
 import { loadKeys, readIfThere } from "./keys.ts";
 import { createLinkEndpoint } from "./link/link-endpoint.ts";
 import { createLiveEvents } from "./live-events.ts";
+import { createReconcileLoop } from "./reconcile-loop.ts";
 import { createAppChecker } from "./release/app-checker.ts";
 import { createAppReader } from "./release/app-of-release.ts";
-import { lookAtReleases } from "./release/release-loop.ts";
+import { reconcileReleases } from "./release/release-loop.ts";
 import { renewStatements } from "./release/renew-statements.ts";
 import { createRestServer } from "./rest/rest-server.ts";
 import { tokenRow } from "./rest/tokens.ts";
@@ -95,9 +95,9 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   let trust: Trust | undefined;
   const apps = createAppChecker();
   const readApp = createAppReader();
-  const releases = createDirtyLoop({
-    look: async () => {
-      await lookAtReleases(context, readApp);
+  const releases = createReconcileLoop({
+    reconcile: async () => {
+      await reconcileReleases(context, readApp);
       const until = await renewStatements(context, readApp);
       if (until !== undefined) releases.markAt("releases", until);
     },
@@ -105,9 +105,9 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     timers,
     log,
   });
-  const installs = createDirtyLoop({
-    look: async (id) => {
-      const until = await lookAtInstall(context, InstallId.parse(id));
+  const installs = createReconcileLoop({
+    reconcile: async (id) => {
+      const until = await reconcileInstall(context, InstallId.parse(id));
       if (until !== undefined) installs.markAt(id, until);
     },
     now,

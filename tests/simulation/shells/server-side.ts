@@ -4,20 +4,20 @@
 import type { JoinRequest } from "@exclave/api";
 import { asFailure, FAILURES, InstallId, Instant } from "@exclave/core";
 import {
-  createDirtyLoop,
   createLinkEndpoint,
   createLiveEvents,
   createMemoryJobLogs,
   createMemoryStore,
+  createReconcileLoop,
   createRepeats,
   joinAgent,
   type LinkEndpoint,
-  lookAtInstall,
   type MemoryData,
   type MemoryDisk,
   type MemoryLog,
   newMemoryDisk,
   openCheckpoints,
+  reconcileInstall,
   type ServerContext,
   type Store,
 } from "@exclave/server/simulation";
@@ -127,9 +127,9 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
   const now = () => Instant.parse(world.time.now);
   const durable = onDisk(world, disk);
   const store = life.port("store", createMemoryStore({ disk, beforeCommit }));
-  const installs = createDirtyLoop({
-    look: async (id) => {
-      const until = await lookAtInstall(context, InstallId.parse(id));
+  const installs = createReconcileLoop({
+    reconcile: async (id) => {
+      const until = await reconcileInstall(context, InstallId.parse(id));
       if (until !== undefined) installs.markAt(id, until);
     },
     now,

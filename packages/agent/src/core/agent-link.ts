@@ -2,7 +2,13 @@
 // acknowledged when it is journaled, an event is sent until it is acknowledged, and a log is sent
 // from wherever the server says it has it.
 
-import type { RejectCode, ServerCommand, ServerFrame, UnreadableCommand } from "@exclave/api";
+import {
+  PUBLISH_JOB,
+  type RejectCode,
+  type ServerCommand,
+  type ServerFrame,
+  type UnreadableCommand,
+} from "@exclave/api";
 import { type JobName, jobName, type Manifest, unreachable } from "@exclave/core";
 import type { JobRecord } from "../journal/journal.ts";
 import { handleCancel, handleGrant, handleJoin } from "./agent-jobs.ts";
@@ -18,7 +24,6 @@ import {
 import { appliedComponents, looks } from "./agent-schedule.ts";
 import type { AgentJob, HelloFacts } from "./agent-state.ts";
 import { handleTrust } from "./agent-trust.ts";
-import { PUBLISH_JOB } from "./publish-job.ts";
 import { act, dropJob, journal, record, send, setJob, type Turn } from "./turn.ts";
 
 const NOT_SHOWN = "it was not shown to continue what this agent saw of it";

@@ -3,11 +3,14 @@
 
 import type { ComponentName } from "../ids.ts";
 import { failureHold } from "./failure-hold.ts";
+import { type PlanContext, traceOf } from "./plan-context.ts";
 import type { ComponentStep, Decision, Hold } from "./plan-install.ts";
-import { traceOf, type World } from "./world.ts";
 
-export function decideDestroy(component: ComponentName, world: World): Decision | undefined {
-  const there = world.there(component);
+export function decideDestroy(
+  component: ComponentName,
+  context: PlanContext,
+): Decision | undefined {
+  const there = context.there(component);
   const trace = traceOf(there);
   if (!trace) return undefined;
   if (there.activeJob) {
@@ -17,40 +20,40 @@ export function decideDestroy(component: ComponentName, world: World): Decision 
   }
 
   const hold =
-    wishHold(component, world) ??
-    userHold(component, world) ??
-    failureHold(component, there.lastFailure, trace.deployKey, ["destroy"], world) ??
-    unsyncedHold(component, world);
+    wishHold(component, context) ??
+    userHold(component, context) ??
+    failureHold(component, there.lastFailure, trace.deployKey, ["destroy"], context) ??
+    unsyncedHold(component, context);
   if (hold) return { hold };
 
   const { type, plugin, artifact, config, dependsOn, deployKey } = trace;
-  const because = reasonToDestroy(component, world);
+  const because = reasonToDestroy(component, context);
   const step = { component, type, plugin, config, dependsOn, deployKey, because };
   return {
     step: { kind: "destroy", ...step, ...(artifact ? { artifact } : {}) } satisfies ComponentStep,
   };
 }
 
-function wishHold(component: ComponentName, world: World): Hold | undefined {
-  if (world.mayDestroy(component)) return undefined;
-  const because = world.isWanted(component)
-    ? `its type changed from ${traceOf(world.there(component))?.type} to ${world.wantedNamed(component)?.type}, so it has to be destroyed first`
+function wishHold(component: ComponentName, context: PlanContext): Hold | undefined {
+  if (context.mayDestroy(component)) return undefined;
+  const because = context.isWanted(component)
+    ? `its type changed from ${traceOf(context.there(component))?.type} to ${context.wantedNamed(component)?.type}, so it has to be destroyed first`
     : "it is deployed and no longer wanted, and nobody said that it may be destroyed";
-  const endsWhen = `\`exclave install deploy ${world.install} --allow-destroy ${component}\` says so`;
+  const endsWhen = `\`exclave install deploy ${context.install} --allow-destroy ${component}\` says so`;
   return { component, because, endsWhen };
 }
 
 /** Whoever stands on it: what is wanted with it below, and what is still there that was put on it. */
-function userHold(component: ComponentName, world: World): Hold | undefined {
-  const wanting = world.wanted.find(({ dependsOn }) => dependsOn.includes(component));
+function userHold(component: ComponentName, context: PlanContext): Hold | undefined {
+  const wanting = context.wanted.find(({ dependsOn }) => dependsOn.includes(component));
   if (wanting) {
     const because = `${wanting.name} depends on it`;
-    const way = world.isWanted(component) ? "this one gets a new name" : "it is wanted again";
+    const way = context.isWanted(component) ? "this one gets a new name" : "it is wanted again";
     return { component, because, endsWhen: `${wanting.name} no longer does, or ${way}` };
   }
-  for (const name of world.seen.components.keys()) {
-    if (name === component || !standsOn(name, component, world)) continue;
-    const isLeaving = !world.isWanted(name) || world.leftovers.includes(name);
+  for (const name of context.seen.components.keys()) {
+    if (name === component || !standsOn(name, component, context)) continue;
+    const isLeaving = !context.isWanted(name) || context.leftovers.includes(name);
     const endsWhen = isLeaving ? `${name} is destroyed` : `${name} is deployed without it`;
     return { component, because: `${name} is still deployed on it`, endsWhen };
   }
@@ -61,25 +64,25 @@ function userHold(component: ComponentName, world: World): Hold | undefined {
  * One that is deployed as wanted stands on what it now names: a changed `dependsOn` alone is not a
  * reason to deploy anew, so what was recorded at its deploy may be out of date.
  */
-function standsOn(name: ComponentName, component: ComponentName, world: World): boolean {
-  const want = world.wantedNamed(name);
-  if (want && world.isCurrent(want)) return false;
-  const { deployed, attempted } = world.there(name);
+function standsOn(name: ComponentName, component: ComponentName, context: PlanContext): boolean {
+  const want = context.wantedNamed(name);
+  if (want && context.isCurrent(want)) return false;
+  const { deployed, attempted } = context.there(name);
   return [deployed, attempted].some((trace) => trace?.dependsOn.includes(component));
 }
 
-function unsyncedHold(component: ComponentName, world: World): Hold | undefined {
-  const trace = traceOf(world.there(component));
+function unsyncedHold(component: ComponentName, context: PlanContext): Hold | undefined {
+  const trace = traceOf(context.there(component));
   const refs = [trace?.plugin, trace?.artifact, trace?.index].filter((ref) => ref !== undefined);
-  if (refs.every(world.isSynced)) return undefined;
+  if (refs.every(context.isSynced)) return undefined;
   const because = "what it takes to destroy it is not in the install's registry";
   return { component, because, endsWhen: "the sync has brought it" };
 }
 
-function reasonToDestroy(component: ComponentName, world: World): string {
-  if (world.isWanted(component))
+function reasonToDestroy(component: ComponentName, context: PlanContext): string {
+  if (context.isWanted(component))
     return "its type changed, and it was said that it may be destroyed";
-  return world.mode === "destroyed"
+  return context.mode === "destroyed"
     ? "the install is to be destroyed"
     : "it is no longer wanted, and it was said that it may be destroyed";
 }

@@ -3,8 +3,8 @@
 
 import { Instant } from "../ids.ts";
 import type { Ailment, SeenComponent, WantedComponent } from "./install-state.ts";
+import type { PlanContext } from "./plan-context.ts";
 import type { Decision } from "./plan-install.ts";
-import type { World } from "./world.ts";
 
 export const REPAIRS_MAX = 4;
 const GRACE_MS: Record<Ailment["kind"], number> = {
@@ -24,18 +24,18 @@ export type RepairDecision =
 export function decideRepair(
   want: WantedComponent,
   there: SeenComponent,
-  world: World,
+  context: PlanContext,
 ): RepairDecision {
   const { ailment, applyAsked, repairs } = there;
   if (applyAsked !== undefined) return { kind: "apply", because: `${applyAsked} asked for it` };
   if (!ailment || isTolerated(want, ailment)) return decided(undefined);
 
   const dueAt = Instant.parse(ailment.since + GRACE_MS[ailment.kind]);
-  if (world.now < dueAt) return decided({ wakeAt: dueAt });
+  if (context.now < dueAt) return decided({ wakeAt: dueAt });
 
   const is = `it is ${ailment.kind} since ${inWords(ailment.since)}: ${ailment.because}`;
   const component = want.name;
-  const byHand = `\`exclave install deploy ${world.install} --component ${component}\` applies it again`;
+  const byHand = `\`exclave install deploy ${context.install} --component ${component}\` applies it again`;
   const never = neverRepaired(want);
   if (never) {
     return decided({ hold: { component, because: `${is}; ${never}`, endsWhen: byHand } });
@@ -46,7 +46,7 @@ export function decideRepair(
     return decided({ hold: { component, because, endsWhen: byHand } });
   }
   const nextAt = Instant.parse(Math.max(dueAt, (repairs?.at ?? 0) + repairPauseMs(done)));
-  if (world.now < nextAt) {
+  if (context.now < nextAt) {
     const endsWhen = `it is applied again at ${inWords(nextAt)}, or ${byHand}`;
     return decided({ hold: { component, because: is, endsWhen, until: nextAt } });
   }

@@ -3,15 +3,15 @@
 import { digestOf } from "../encoding/sha256.ts";
 import type { ArtifactRef } from "../manifest/manifest.ts";
 import { artifactKey } from "./install-state.ts";
+import { type PlanContext, traceOf } from "./plan-context.ts";
 import type { Decision } from "./plan-install.ts";
 import { askForRetry, decideRetry } from "./retry.ts";
-import { traceOf, type World } from "./world.ts";
 
-export function decideSync(world: World): Decision | undefined {
-  const materials = missingMaterials(world);
+export function decideSync(context: PlanContext): Decision | undefined {
+  const materials = missingMaterials(context);
   if (materials.length === 0) return undefined;
 
-  const { activeSync, syncFailure } = world.seen;
+  const { activeSync, syncFailure } = context.seen;
   if (activeSync) {
     const because = `sync job ${activeSync.job} is ${activeSync.state}`;
     return { hold: { because, endsWhen: "the sync ends" } };
@@ -20,7 +20,7 @@ export function decideSync(world: World): Decision | undefined {
   const key = digestOf(materials.map(artifactKey).toSorted());
   if (syncFailure && (syncFailure.key ?? key) === key) {
     const { code, message } = syncFailure;
-    const retry = decideRetry(syncFailure, world.now);
+    const retry = decideRetry(syncFailure, context.now);
     if (retry.kind === "later") {
       const because = `the sync failed (${code}): ${message}`;
       const endsWhen = `it is tried again at ${new Date(retry.until).toISOString()}`;
@@ -28,46 +28,46 @@ export function decideSync(world: World): Decision | undefined {
     }
     if (retry.kind === "not-by-itself") {
       const because = `the sync failed (${code}): ${message}; ${retry.because}`;
-      const ask = askForRetry(world);
-      const endsWhen = world.mode === "destroyed" ? ask : `another release is wanted, or ${ask}`;
+      const ask = askForRetry(context);
+      const endsWhen = context.mode === "destroyed" ? ask : `another release is wanted, or ${ask}`;
       return { hold: { because, endsWhen } };
     }
   }
 
   const because = `${materials.map(({ name }) => name).join(", ")}: not in the install's registry yet`;
-  return { step: { kind: "sync", materials, runner: syncRunner(world), key, because } };
+  return { step: { kind: "sync", materials, runner: syncRunner(context), key, because } };
 }
 
 /** A newer runner has to be brought by the one that is there. */
-function syncRunner({ runner, seen, isSynced }: World): ArtifactRef {
+function syncRunner({ runner, seen, isSynced }: PlanContext): ArtifactRef {
   return isSynced(runner) ? runner : (seen.runner ?? runner);
 }
 
 type Material = ArtifactRef & { readonly name: string };
 
-function missingMaterials(world: World): Material[] {
+function missingMaterials(context: PlanContext): Material[] {
   const materials = new Map<string, Material>();
   const want = (name: string, ref: ArtifactRef | undefined) => {
-    if (!ref || world.isSynced(ref) || materials.has(artifactKey(ref))) return;
+    if (!ref || context.isSynced(ref) || materials.has(artifactKey(ref))) return;
     materials.set(artifactKey(ref), { name, repository: ref.repository, digest: ref.digest });
   };
 
-  if (world.wanted.length > 0) want("runner", world.runner);
-  for (const { name, type, artifact, plugin } of world.wanted) {
+  if (context.wanted.length > 0) want("runner", context.runner);
+  for (const { name, type, artifact, plugin } of context.wanted) {
     want(`plugin ${type}`, plugin);
     want(name, artifact);
   }
   // A plugin that takes something down also runs from the install's registry, or not at all.
-  const leaving = world.leftovers.filter(world.mayDestroy).map((name) => ({
+  const leaving = context.leftovers.filter(context.mayDestroy).map((name) => ({
     name,
-    trace: traceOf(world.there(name)),
+    trace: traceOf(context.there(name)),
   }));
   for (const { name, trace } of leaving) {
     want(`plugin ${trace?.type}`, trace?.plugin);
     want(name, trace?.artifact);
   }
   // Last, because a release is made of all that went before.
-  if (world.wanted.length > 0) want("release", world.index);
+  if (context.wanted.length > 0) want("release", context.index);
   for (const { trace } of leaving) want("release", trace?.index);
   return [...materials.values()];
 }

@@ -4,32 +4,32 @@ import type { ComponentName, Digest } from "../ids.ts";
 import { decideRepair } from "./decide-repair.ts";
 import { failureHold } from "./failure-hold.ts";
 import type { SeenComponent, WantedComponent } from "./install-state.ts";
+import type { PlanContext } from "./plan-context.ts";
 import type { ComponentStep, Decision, PlanPolicy } from "./plan-install.ts";
-import type { World } from "./world.ts";
 
 export function decideWanted(
   want: WantedComponent,
-  world: World,
+  context: PlanContext,
   policy: PlanPolicy | undefined,
 ): Decision | undefined {
   const component = want.name;
-  const there = world.there(component);
+  const there = context.there(component);
   // Its type changed: as a leftover it is decided elsewhere, and comes back here once it is gone.
-  if (world.leftovers.includes(component)) return undefined;
+  if (context.leftovers.includes(component)) return undefined;
   if (there.activeJob) {
     const { job, operation, state } = there.activeJob;
     const because = `${operation} job ${job} is ${state}`;
     return { hold: { component, because, endsWhen: "the job ends" } };
   }
-  const repair = world.isCurrent(want) ? decideRepair(want, there, world) : undefined;
+  const repair = context.isCurrent(want) ? decideRepair(want, there, context) : undefined;
   if (repair?.kind === "decided") return repair.decision;
 
-  const deployKey = world.keyOf(want);
-  const failure = failureHold(component, there.lastFailure, deployKey, ["plan", "apply"], world);
-  const hold = failure ?? dependencyHold(want, world) ?? unsyncedHold(want, world);
+  const deployKey = context.keyOf(want);
+  const failure = failureHold(component, there.lastFailure, deployKey, ["plan", "apply"], context);
+  const hold = failure ?? dependencyHold(want, context) ?? unsyncedHold(want, context);
   if (hold) return { hold };
 
-  const because = repair?.because ?? reasonToDeploy(want, there, world);
+  const because = repair?.because ?? reasonToDeploy(want, there, context);
   const decision = decideDeploy(want, there, deployKey, because, policy);
   if (repair?.repair === undefined || decision.step?.kind !== "apply") return decision;
   return { step: { ...decision.step, repair: repair.repair } };
@@ -75,57 +75,57 @@ function stepFor(
   return artifact ? { ...step, artifact } : step;
 }
 
-function reasonToDeploy(want: WantedComponent, there: SeenComponent, world: World): string {
+function reasonToDeploy(want: WantedComponent, there: SeenComponent, context: PlanContext): string {
   const { deployed, attempted } = there;
-  if (!deployed) return attempted ? "the last apply did not finish" : firstDeploy(world);
+  if (!deployed) return attempted ? "the last apply did not finish" : firstDeploy(context);
   if (deployed.artifact?.digest !== want.artifact?.digest) {
     return `its artifact changed, replaces ${deployed.artifact?.digest ?? "none"}`;
   }
   if (deployed.plugin.digest !== want.plugin.digest) {
     return `its plugin changed, replaces ${deployed.plugin.digest}`;
   }
-  if (deployed.deployKey !== world.keyOf(want)) {
+  if (deployed.deployKey !== context.keyOf(want)) {
     return "its configuration, or a value it uses, changed";
   }
   return "the last apply did not finish";
 }
 
-function firstDeploy({ release }: World): string {
+function firstDeploy({ release }: PlanContext): string {
   return release ? `first deploy, by release ${release}` : "first deploy";
 }
 
-function dependencyHold(want: WantedComponent, world: World) {
-  const waiting = want.dependsOn.find((name) => !isReady(name, world));
+function dependencyHold(want: WantedComponent, context: PlanContext) {
+  const waiting = want.dependsOn.find((name) => !isReady(name, context));
   if (waiting === undefined) return undefined;
 
   const component = want.name;
   const endsWhen = `${waiting} is deployed`;
-  const dependency = world.wantedNamed(waiting);
+  const dependency = context.wantedNamed(waiting);
   if (!dependency)
     return { component, because: `it needs ${waiting}, which is not wanted`, endsWhen };
 
-  const failure = world.there(waiting).lastFailure;
+  const failure = context.there(waiting).lastFailure;
   const because = failure
     ? `it needs ${waiting}, whose ${failure.operation} failed (${failure.code}): ${failure.message}`
     : `it needs ${waiting}, which is not deployed as wanted yet`;
   return { component, because, endsWhen };
 }
 
-function isReady(name: ComponentName, world: World): boolean {
-  const dependency = world.wantedNamed(name);
-  if (!dependency || world.leftovers.includes(name)) return false;
-  const { activeJob } = world.there(name);
-  return world.isCurrent(dependency) && (!activeJob || activeJob.operation === "plan");
+function isReady(name: ComponentName, context: PlanContext): boolean {
+  const dependency = context.wantedNamed(name);
+  if (!dependency || context.leftovers.includes(name)) return false;
+  const { activeJob } = context.there(name);
+  return context.isCurrent(dependency) && (!activeJob || activeJob.operation === "plan");
 }
 
-function unsyncedHold(want: WantedComponent, world: World) {
+function unsyncedHold(want: WantedComponent, context: PlanContext) {
   const refs = [
-    { name: "the runner", ref: world.runner },
+    { name: "the runner", ref: context.runner },
     { name: "its plugin", ref: want.plugin },
     ...(want.artifact ? [{ name: "its artifact", ref: want.artifact }] : []),
-    ...(world.index ? [{ name: "its release", ref: world.index }] : []),
+    ...(context.index ? [{ name: "its release", ref: context.index }] : []),
   ];
-  const missing = refs.filter(({ ref }) => !world.isSynced(ref)).map(({ name }) => name);
+  const missing = refs.filter(({ ref }) => !context.isSynced(ref)).map(({ name }) => name);
   if (missing.length === 0) return undefined;
   const because = `not in the install's registry yet: ${missing.join(", ")}`;
   return { component: want.name, because, endsWhen: "the sync has brought it" };

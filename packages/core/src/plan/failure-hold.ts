@@ -3,9 +3,9 @@
 import type { ComponentOperation, LastFailure } from "../consequence/failed-attempts.ts";
 import { unreachable } from "../failure.ts";
 import type { ComponentName, Digest } from "../ids.ts";
+import type { PlanContext } from "./plan-context.ts";
 import type { Hold } from "./plan-install.ts";
 import { askForRetry, decideRetry } from "./retry.ts";
-import type { World } from "./world.ts";
 
 /** Undefined when nothing stands in the way: no failure, one of something else, or its time has come. */
 export function failureHold(
@@ -13,12 +13,12 @@ export function failureHold(
   failure: LastFailure | undefined,
   deployKey: Digest,
   operations: readonly ComponentOperation[],
-  world: World,
+  context: PlanContext,
 ): Hold | undefined {
   if (!failure || !operations.includes(failure.operation)) return undefined;
   if (failure.key !== undefined && failure.key !== deployKey) return undefined;
 
-  const retry = decideRetry(failure, world.now);
+  const retry = decideRetry(failure, context.now);
   const failed = `${failure.operation} failed (${failure.code}): ${failure.message}`;
   switch (retry.kind) {
     case "now":
@@ -31,7 +31,7 @@ export function failureHold(
         until: retry.until,
       };
     case "not-by-itself": {
-      const ask = askForRetry(world);
+      const ask = askForRetry(context);
       const endsWhen =
         failure.operation === "destroy" ? ask : `what is deployed changes, or ${ask}`;
       return { component, because: `${failed}; ${retry.because}`, endsWhen };

@@ -11,7 +11,7 @@ import { decideDestroy } from "./decide-destroy.ts";
 import { decideSync } from "./decide-sync.ts";
 import { decideWanted } from "./decide-wanted.ts";
 import type { Seen, SeenAgent, Wanted } from "./install-state.ts";
-import { createWorld } from "./world.ts";
+import { createPlanContext } from "./plan-context.ts";
 
 export interface PlanInput {
   readonly wanted: Wanted;
@@ -79,11 +79,11 @@ export type Decision =
   | { readonly wakeAt: Instant; readonly step?: never; readonly hold?: never };
 
 export function planInstall({ wanted, seen, now, policy }: PlanInput): InstallPlan {
-  const world = createWorld(wanted, seen, now);
+  const context = createPlanContext(wanted, seen, now);
   const decisions = [
-    decideSync(world),
-    ...world.wanted.map((component) => decideWanted(component, world, policy)),
-    ...world.leftovers.map((name) => decideDestroy(name, world)),
+    decideSync(context),
+    ...context.wanted.map((component) => decideWanted(component, context, policy)),
+    ...context.leftovers.map((name) => decideDestroy(name, context)),
   ];
   const wakes = decisions.flatMap((decision) => decision?.wakeAt ?? []);
   const plan: InstallPlan = {
@@ -93,11 +93,11 @@ export function planInstall({ wanted, seen, now, policy }: PlanInput): InstallPl
   };
   return seen.agent.status === "online"
     ? plan
-    : withoutAgent(plan, seen.agent, world.wanted.length > 0);
+    : withoutAgent(plan, seen.agent, context.wanted.length > 0);
 }
 
 /**
- * Nothing is piled up for an agent that is away: when it is back, the world may look different. One
+ * Nothing is piled up for an agent that is away: when it is back, the context may look different. One
  * that was there is missed even when nothing is to be done: nobody looks at what is deployed.
  */
 function withoutAgent(

@@ -3,7 +3,7 @@
 import type { FailedAttempts } from "../consequence/failed-attempts.ts";
 import { FAILURES, unreachable } from "../failure.ts";
 import { Instant } from "../ids.ts";
-import type { World } from "./world.ts";
+import type { PlanContext } from "./plan-context.ts";
 
 /** With the pauses below: six attempts in the first ten minutes, whatever the cause, and no more. */
 export const ATTEMPTS_MAX = 6;
@@ -53,7 +53,7 @@ export function backoffMs(attempts: number): number {
 }
 
 /** What somebody types to have it tried again: a deploy is refused where everything is to go. */
-export function askForRetry({ install, mode }: Pick<World, "install" | "mode">): string {
+export function askForRetry({ install, mode }: Pick<PlanContext, "install" | "mode">): string {
   const verb = mode === "destroyed" ? "destroy" : "deploy";
   return `\`exclave install ${verb} ${install}\` asks for a retry`;
 }

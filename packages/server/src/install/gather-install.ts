@@ -157,11 +157,11 @@ function wantedComponents(
 
 export function seenOf(facts: InstallFacts, now: Instant): Seen {
   const { install, components, open } = facts;
-  const sync = open.find(({ about }) => about.kind === "sync");
+  const sync = open.find(({ purpose }) => purpose.kind === "sync");
   const names = new Set([
     ...components.map(({ name }) => name),
-    ...open.flatMap(({ component, about }) =>
-      component !== null && isComponentWork(about.kind) ? [component] : [],
+    ...open.flatMap(({ component, purpose }) =>
+      component !== null && isComponentWork(purpose.kind) ? [component] : [],
     ),
   ]);
   return {
@@ -183,7 +183,7 @@ function seenAgent({ agent, isAgentOnline, watch }: InstallFacts): SeenAgent {
 }
 
 export function isComponentWork(
-  kind: JobRow["about"]["kind"],
+  kind: JobRow["purpose"]["kind"],
 ): kind is "plan" | "apply" | "destroy" {
   return kind === "plan" || kind === "apply" || kind === "destroy";
 }
@@ -198,8 +198,8 @@ export function healthOf(row: ComponentRow, facts: InstallFacts, now: Instant): 
 function seenNamed(name: string, facts: InstallFacts, now: Instant): SeenComponent {
   const { components, open, indexes } = facts;
   const row = components.find((component) => component.name === name);
-  const active = open.find((job) => job.component === name && isComponentWork(job.about.kind));
-  const kind = active?.about.kind;
+  const active = open.find((job) => job.component === name && isComponentWork(job.purpose.kind));
+  const kind = active?.purpose.kind;
   return {
     ...(row
       ? seenComponent(row, (trace) => deployedComponent(trace, indexes), healthOf(row, facts, now))

@@ -39,7 +39,7 @@ const STOP_GRACE_MS = 10_000;
 const BY = "server";
 
 /** One look at one install. Returns when waiting alone would change something. */
-export async function lookAtInstall(
+export async function reconcileInstall(
   context: ServerContext,
   id: InstallId,
 ): Promise<number | undefined> {
@@ -141,7 +141,7 @@ async function setUp(
       parameters: install.setupWanted === null ? {} : { rejoin: true },
       effect: source.effects.apply ?? "idempotent",
     },
-    about: { kind: "setup" },
+    purpose: { kind: "setup" },
     reads: [image, release.runner, index],
     because,
   });
@@ -166,7 +166,7 @@ async function lookAtSandbox(
       operation: "status",
       effect: source.effects.status ?? "idempotent",
     },
-    about: { kind: "sandbox-status" },
+    purpose: { kind: "sandbox-status" },
     reads: [image, index],
     because,
   });
@@ -188,7 +188,7 @@ async function tearDown(
       operation: "destroy",
       effect: source.effects.destroy ?? "idempotent",
     },
-    about: { kind: "teardown" },
+    purpose: { kind: "teardown" },
     reads: [image, index],
     because: `install ${install.name} is to be destroyed, and its components are gone`,
   });
@@ -286,7 +286,7 @@ function withFloor({ install, release }: InstallFacts, steps: readonly Step[]): 
 function syncOrder(
   facts: InstallFacts,
   { materials, runner, key }: SyncStep,
-): Pick<JobOrder, "step" | "about" | "reads" | "release" | "rollback"> {
+): Pick<JobOrder, "step" | "purpose" | "reads" | "release" | "rollback"> {
   const { release } = facts;
   const refs = materials.map(({ repository, digest }) => ({ repository, digest }));
   const named = releasesListing(refs, facts);
@@ -305,7 +305,7 @@ function syncOrder(
       releases: indexes,
     },
     ...(first ? releaseOrder(facts, first.id, named) : {}),
-    about: { kind: "sync", key, materials: refs },
+    purpose: { kind: "sync", key, materials: refs },
     // The statements lie beside the indexes, and are read before anything else.
     reads: [...new Map([...refs, ...indexes].map((ref) => [artifactKey(ref), ref])).values()],
   };
@@ -335,10 +335,10 @@ async function componentOrder(tx: Tables, facts: InstallFacts, step: ComponentSt
     (await tx.components.get(componentKey(install.id, step.component))) ??
     emptyComponent(install.id, step.component, step.type);
   const deployed = deployedBy(step, facts, row.attempted ?? row.deployed);
-  const about = purposeOf(step, deployed);
-  if (about.kind === "apply") {
+  const purpose = purposeOf(step, deployed);
+  if (purpose.kind === "apply") {
     const { repair } = step;
-    await tx.components.put(beginComponentJob(row, about, { at, repair }));
+    await tx.components.put(beginComponentJob(row, purpose, { at, repair }));
   }
   const index = facts.indexes.get(deployed.release);
   const { statusEveryMs } = deployed;
@@ -357,7 +357,7 @@ async function componentOrder(tx: Tables, facts: InstallFacts, step: ComponentSt
       materials: [],
       releases: index ? [index] : [],
     },
-    about,
+    purpose,
     limits: wanted?.limits,
     inputs: deployed.inputs,
     generatedSecrets: deployed.generatedSecrets,

@@ -191,7 +191,7 @@ describe("cancelling", () => {
       install: id as never,
       operation: "sync",
       state: { status: "queued", since: now() },
-      about: { kind: "sync", key: digestNamed("key"), materials: [] },
+      purpose: { kind: "sync", key: digestNamed("key"), materials: [] },
     });
     await store.transaction((tx) => tx.jobs.put(job));
 

@@ -86,7 +86,9 @@ function phaseOf(
   if (install.sandboxState === "destroyed") return "destroyed";
   if (install.mode === "destroyed") return "destroying";
   if (install.sandboxState !== "present" || !agent?.everConnected) return "setting-up";
-  const isAtWork = open.some(({ about }) => about.kind === "sync" || isComponentWork(about.kind));
+  const isAtWork = open.some(
+    ({ purpose }) => purpose.kind === "sync" || isComponentWork(purpose.kind),
+  );
   if (isBusy || isAtWork) return "deploying";
   return isHeld ? "held" : "settled";
 }

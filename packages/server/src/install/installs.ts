@@ -344,7 +344,7 @@ export async function runInInstall(
         materials: [],
         releases: index ? [index] : [],
       },
-      about: { kind: "request" },
+      purpose: { kind: "request" },
       inputs,
       generatedSecrets,
       ...deadlineOf(body),

@@ -31,7 +31,7 @@ function plan(install: Partial<InstallRow>, facts: Partial<InstallFacts> = {}, n
 
 test("sets up what is not there, once", () => {
   assert.equal(plan({ sandboxState: "absent" }).kind, "setup");
-  const open = [jobRow({ about: { kind: "setup" } })];
+  const open = [jobRow({ purpose: { kind: "setup" } })];
   const waiting = plan({ sandboxState: "attempted" }, { open });
   assert.match(waiting.kind === "wait" ? waiting.hold.because : "", /setup job j\w+ is queued/);
 });
@@ -52,14 +52,14 @@ test("is taken down last, also when its setup only began", () => {
 });
 
 test("is taken down although somebody reads a log or runs a debug command", () => {
-  const logs = jobRow({ operation: "logs", about: { kind: "request" } });
+  const logs = jobRow({ operation: "logs", purpose: { kind: "request" } });
 
   assert.equal(plan({ mode: "destroyed" }, { open: [logs] }).kind, "teardown");
 });
 
 test("is not taken down below a job, and says which", () => {
-  const syncAbout = { kind: "sync" as const, key: digestNamed("key"), materials: [] };
-  const sync = jobRow({ operation: "sync", about: syncAbout });
+  const syncPurpose = { kind: "sync" as const, key: digestNamed("key"), materials: [] };
+  const sync = jobRow({ operation: "sync", purpose: syncPurpose });
 
   const waiting = plan({ mode: "destroyed" }, { open: [sync] });
   const away = plan({ mode: "destroyed" }, { open: [sync], isAgentOnline: false });

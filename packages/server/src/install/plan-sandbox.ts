@@ -27,11 +27,11 @@ export function planSandbox(facts: InstallFacts, now: Instant): SandboxPlan {
   if (sandboxState === "destroyed") return { kind: "gone" };
 
   const active = open.find(
-    ({ about }) =>
-      about.kind === "setup" || about.kind === "teardown" || about.kind === "sandbox-status",
+    ({ purpose }) =>
+      purpose.kind === "setup" || purpose.kind === "teardown" || purpose.kind === "sandbox-status",
   );
   if (active) {
-    const because = `${active.about.kind} job ${active.id} is ${active.state.status}`;
+    const because = `${active.purpose.kind} job ${active.id} is ${active.state.status}`;
     return wait(because, "the job ends");
   }
   if (mode === "present") {
@@ -43,7 +43,7 @@ export function planSandbox(facts: InstallFacts, now: Instant): SandboxPlan {
   // What is deployed, or may be, goes first, by the install's own agent.
   if (facts.components.some(isThere)) return { kind: "ready" };
   // Whoever reads a log or runs a debug command does not hold the end of the install back.
-  const job = open.find(({ about }) => about.kind !== "request");
+  const job = open.find(({ purpose }) => purpose.kind !== "request");
   if (job) return waitForJob(job, facts);
   const because = "every component is gone, and the install is to be destroyed";
   return hindrance(facts, "teardown", now) ?? { kind: "teardown", because };

@@ -10,8 +10,8 @@ import { planStops } from "./plan-stops.ts";
 const api = { ...emptyComponent(ACME, "api", "command"), deployed: deployedRow() };
 
 function sync(materials: readonly string[], state?: JobState): JobRow {
-  const about = { kind: "sync", key: digestNamed("key"), materials: materials.map(refNamed) };
-  return jobRow({ about: about as JobRow["about"], ...(state ? { state } : {}) });
+  const purpose = { kind: "sync", key: digestNamed("key"), materials: materials.map(refNamed) };
+  return jobRow({ purpose: purpose as JobRow["purpose"], ...(state ? { state } : {}) });
 }
 
 function stops(mode: InstallRow["mode"], ...open: readonly JobRow[]) {
@@ -35,7 +35,7 @@ test("leaves a sync that brings what the destroy needs", () => {
 });
 
 test("stops log requests and debug commands of an install that is to be destroyed", () => {
-  const logs = jobRow({ operation: "logs", about: { kind: "request" } });
+  const logs = jobRow({ operation: "logs", purpose: { kind: "request" } });
 
   assert.deepEqual(stops("destroyed", logs), [logs]);
   assert.deepEqual(stops("present", logs), []);
@@ -50,7 +50,7 @@ test("asks once", () => {
 });
 
 test("leaves what may have changed something already", () => {
-  const apply = jobRow({ about: { kind: "apply", deployed: deployedRow() }, component: "api" });
+  const apply = jobRow({ purpose: { kind: "apply", deployed: deployedRow() }, component: "api" });
 
-  assert.deepEqual(stops("destroyed", apply, jobRow({ about: { kind: "teardown" } })), []);
+  assert.deepEqual(stops("destroyed", apply, jobRow({ purpose: { kind: "teardown" } })), []);
 });

@@ -13,10 +13,11 @@ export function planStops({ install, components, indexes, open }: InstallFacts):
   if (install.mode !== "destroyed") return [];
   const needed = new Set(components.flatMap((component) => neededToDestroy(component, indexes)));
   return open.filter(
-    ({ about, state }) =>
+    ({ purpose, state }) =>
       !isAskedToStop(state) &&
-      (about.kind === "request" ||
-        (about.kind === "sync" && !about.materials.some((ref) => needed.has(artifactKey(ref))))),
+      (purpose.kind === "request" ||
+        (purpose.kind === "sync" &&
+          !purpose.materials.some((ref) => needed.has(artifactKey(ref))))),
   );
 }
 

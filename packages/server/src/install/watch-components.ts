@@ -65,7 +65,7 @@ export async function issueWatch(
       materials: [],
       releases: index ? [index] : [],
     },
-    about: { kind: "request" },
+    purpose: { kind: "request" },
     inputs,
     generatedSecrets,
     statusEveryMs: deployed.statusEveryMs ?? STATUS_EVERY_MS,

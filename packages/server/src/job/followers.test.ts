@@ -4,8 +4,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { jobId, jobRow } from "../testing/rows.ts";
 import { createFollowers } from "./followers.ts";
 
-const logs = jobRow({ id: jobId("a"), operation: "logs", about: { kind: "request" } });
-const exec = jobRow({ id: jobId("b"), operation: "exec", about: { kind: "request" } });
+const logs = jobRow({ id: jobId("a"), operation: "logs", purpose: { kind: "request" } });
+const exec = jobRow({ id: jobId("b"), operation: "exec", purpose: { kind: "request" } });
 const apply = jobRow({ id: jobId("c") });
 
 function watched(graceMs = 1) {

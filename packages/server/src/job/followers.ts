@@ -9,9 +9,9 @@ import { cancelJob } from "./cancel-job.ts";
 
 export interface Followers {
   /** Counts a reader of the job's log; what is returned takes it off again. */
-  enter(job: Pick<JobRow, "id" | "operation" | "about">): () => void;
+  enter(job: Pick<JobRow, "id" | "operation" | "purpose">): () => void;
   /** Of these nobody may be known to follow them, as after a start: a reader has the grace time to come. */
-  expect(jobs: readonly Pick<JobRow, "id" | "operation" | "about">[]): void;
+  expect(jobs: readonly Pick<JobRow, "id" | "operation" | "purpose">[]): void;
   stop(): void;
 }
 
@@ -74,8 +74,8 @@ export function createFollowers({ graceMs, onAbandoned }: FollowersOptions): Fol
   }
 }
 
-function isForReader({ about, operation }: Pick<JobRow, "operation" | "about">): boolean {
-  return about.kind === "request" && (operation === "logs" || operation === "exec");
+function isForReader({ purpose, operation }: Pick<JobRow, "operation" | "purpose">): boolean {
+  return purpose.kind === "request" && (operation === "logs" || operation === "exec");
 }
 
 /** Asks a job that nobody follows to stop; one that has ended needs no asking. */

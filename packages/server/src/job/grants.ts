@@ -2,8 +2,8 @@
 // job gets it: a credential that the token service takes for tokens of minutes, each for what the
 // job's manifest names and nothing else, until the job has ended. Every one is on record.
 
-import type { Grant } from "@exclave/api";
-import { type Digest, Failure, isSettled, JobId } from "@exclave/core";
+import { type Grant, PUBLISH_JOB } from "@exclave/api";
+import { type Digest, Failure, isSettled } from "@exclave/core";
 import { type Access, createTokenVerifier, mintToken } from "@exclave/oci";
 import { noteOnRecord } from "../access/note-refusal.ts";
 import { audit, type ServerContext } from "../context.ts";
@@ -22,9 +22,6 @@ const TOKEN_SERVICE = "exclave-tokens";
 /** The images every job runs lie below this, and only those. */
 const PUBLISHED = /^exclave\/[a-z0-9][a-z0-9._/-]*$/;
 
-/** Asked for by the build agent at its start: not a job, but the images every job runs. */
-export const PUBLISH_JOB = JobId.parse("jaaaaaaaaaaaaaaaa");
-
 export type GrantAnswer = { readonly grant: Grant } | { readonly refused: string };
 
 export interface WantedGrant {
@@ -41,7 +38,7 @@ export async function grantFor(
 ): Promise<GrantAnswer> {
   const { job, attempt, repositories = [] } = wanted;
   const scope =
-    job === PUBLISH_JOB
+    job === PUBLISH_JOB.job
       ? publishScope(agent, repositories)
       : jobScope(agent, await context.store.read.jobs.get(job), attempt);
   if ("refused" in scope) {
@@ -62,7 +59,7 @@ export async function grantFor(
   await onRecord(context, agent.id, "grant.given", job, { jti, access, digests, source });
   const minted = { ...signedBy(context), subject: agent.id, jti };
   const registryUrl = context.publicUrl();
-  if (job === PUBLISH_JOB) {
+  if (job === PUBLISH_JOB.job) {
     const ttlMs = PUBLISH_TTL_MS;
     const token = await mintToken({ ...minted, audience: REGISTRY_SERVICE, access, ttlMs });
     return { grant: { registryUrl, token, expiresAt: minted.now + ttlMs } };
@@ -190,7 +187,7 @@ export function jobScope(
     access,
     // Whoever only reads, reads exactly what the manifest names.
     ...(written.size === 0 ? { reads: job.reads } : {}),
-    ...(job.about.kind === "build" ? { source: job.about.source } : {}),
+    ...(job.purpose.kind === "build" ? { source: job.purpose.source } : {}),
   };
 }
 

@@ -20,7 +20,7 @@ import {
 } from "@exclave/core";
 import { audit, type ServerContext } from "../context.ts";
 import { newJobId } from "../identifiers.ts";
-import type { InstallRow, JobAbout, JobRow } from "../store/rows.ts";
+import type { InstallRow, JobPurpose, JobRow } from "../store/rows.ts";
 import type { Tables } from "../store/store.ts";
 
 const VALID_MS = 24 * 60 * 60_000;
@@ -36,7 +36,7 @@ export interface JobOrder {
   /** Directs an older release than the install had. */
   readonly rollback?: boolean;
   readonly step: ManifestStep;
-  readonly about: JobAbout;
+  readonly purpose: JobPurpose;
   readonly inputs?: Record<string, unknown>;
   readonly generatedSecrets?: Manifest["generatedSecrets"];
   readonly statusEveryMs?: number;
@@ -120,7 +120,7 @@ async function manifestFor(tx: Tables, order: JobOrder, now: Instant): Promise<M
     app: appOf(order),
     // An install's own agent knows whose it is; the setup agent works for many.
     install: order.audience === "setup" ? order.install : undefined,
-    joinFor: order.about.kind === "setup" ? order.install?.id : undefined,
+    joinFor: order.purpose.kind === "setup" ? order.install?.id : undefined,
     release: order.release,
     ...(order.rollback ? { rollback: true } : {}),
     steps: [order.step],
@@ -174,7 +174,7 @@ function jobFor(
     operation: order.step.operation,
     effect: order.step.effect,
     state: { status: "queued", since: now },
-    about: order.about,
+    purpose: order.purpose,
     because: order.because,
     requestedBy: order.requestedBy,
     createdAt: now,

@@ -39,7 +39,7 @@ async function setupOf(
   if (!job || job.audience !== audience || job.attempt !== attempt) {
     return { refused: "that is not a job of this agent" };
   }
-  if (job.about.kind !== "setup") return { refused: "the job is no setup" };
+  if (job.purpose.kind !== "setup") return { refused: "the job is no setup" };
   if (isSettled(job.state)) return { refused: `the job has ended (${job.state.status})` };
   if (job.joinGivenAt !== null) {
     return { refused: "the join string of this attempt was given already" };

@@ -40,8 +40,8 @@ function inventory(
   return { open, undelivered: new Set(), components: [], releases: new Map(), ...more };
 }
 
-function componentFacts(about: JobRow["about"], row = emptyComponent(ACME, "api", "command")) {
-  const job = jobRow({ component: "api", state: RUNNING, about });
+function componentFacts(purpose: JobRow["purpose"], row = emptyComponent(ACME, "api", "command")) {
+  const job = jobRow({ component: "api", state: RUNNING, purpose });
   return { job, install: installRow(), component: row };
 }
 
@@ -178,7 +178,7 @@ describe("something that was synced and is gone", () => {
   });
 
   test("is looked for again after somebody's request that missed it", () => {
-    const job = jobRow({ component: "api", state: RUNNING, about: { kind: "request" } });
+    const job = jobRow({ component: "api", state: RUNNING, purpose: { kind: "request" } });
 
     assert.deepEqual(apply(ended({ outcome: gone }), { job, install }).install?.synced, [runner]);
   });
@@ -186,8 +186,8 @@ describe("something that was synced and is gone", () => {
 
 describe("the end of a build", () => {
   const keys = { buildKey: digestNamed("b"), source: digestNamed("s") };
-  const about = { kind: "build", name: "api", ...keys } as const;
-  const job = jobRow({ state: RUNNING, about, writes: ["apps/crm/api"] });
+  const purpose = { kind: "build", name: "api", ...keys } as const;
+  const job = jobRow({ state: RUNNING, purpose, writes: ["apps/crm/api"] });
   const made = { type: "artifact" as const, name: "api", ...refNamed("apps/crm/api") };
 
   test("is what was pushed where the job may push", () => {
@@ -209,9 +209,9 @@ describe("the end of a build", () => {
 
 describe("the end of a sync", () => {
   const materials = [refNamed("exclave/runner"), refNamed("apps/crm/api")];
-  const about = { kind: "sync", key: digestNamed("sync"), materials } as const;
+  const purpose = { kind: "sync", key: digestNamed("sync"), materials } as const;
   const facts = {
-    job: jobRow({ state: RUNNING, about: { ...about, materials } }),
+    job: jobRow({ state: RUNNING, purpose: { ...purpose, materials } }),
     install: installRow(),
   };
 
@@ -237,7 +237,7 @@ describe("the end of a sync", () => {
     const { install, audit } = apply(ended({ outcome: FAILED, artifacts }), facts);
 
     assert.deepEqual(install?.synced, []);
-    assert.equal(install?.syncFailure?.key, about.key);
+    assert.equal(install?.syncFailure?.key, purpose.key);
     assert.deepEqual(
       audit.map(({ action }) => action),
       ["job.ended"],
@@ -257,7 +257,7 @@ describe("the sandbox", () => {
   const runner = refNamed("exclave/runner");
 
   test("is there after a setup, with the runner in its registry", () => {
-    const job = jobRow({ state: RUNNING, about: { kind: "setup" }, reads: [runner] });
+    const job = jobRow({ state: RUNNING, purpose: { kind: "setup" }, reads: [runner] });
 
     const { install } = apply(ended(), { job, install: installRow({ sandboxState: "attempted" }) });
 
@@ -266,7 +266,7 @@ describe("the sandbox", () => {
   });
 
   test("is gone after a teardown, and the record says it is sealed", () => {
-    const job = jobRow({ state: RUNNING, about: { kind: "teardown" } });
+    const job = jobRow({ state: RUNNING, purpose: { kind: "teardown" } });
 
     const { install, audit } = apply(ended(), { job, install: installRow({ mode: "destroyed" }) });
 
@@ -411,7 +411,11 @@ test("after a lost journal, what the agent had and does not know is ended; the r
 
 test("a lost journal leaves the components of its jobs held where nothing may run twice", () => {
   const deployed = deployedRow({ effects: { apply: "at-most-once" } });
-  const apply1 = { component: "api", state: RUNNING, about: { kind: "apply", deployed } } as const;
+  const apply1 = {
+    component: "api",
+    state: RUNNING,
+    purpose: { kind: "apply", deployed },
+  } as const;
   const row = (name: string) => ({
     ...emptyComponent(ACME, name, "command"),
     attempted: deployed,

@@ -30,26 +30,26 @@ export function consequences(
   job: JobRow,
   failure: JobFailure | undefined,
 ): Partial<AgentEventWrites> {
-  const { about } = job;
-  switch (about.kind) {
+  const { purpose } = job;
+  switch (purpose.kind) {
     case "build":
     case "assemble":
-      return failure ? {} : keepBuild(facts, job, about.buildKey);
+      return failure ? {} : keepBuild(facts, job, purpose.buildKey);
     case "request":
       return failure ? requestFailed(facts, failure) : statusSeen(facts);
     case "sandbox-status":
       return sandboxSeen(facts, failure);
     case "setup":
     case "teardown":
-      return settleSandbox(facts, job, about.kind, failure);
+      return settleSandbox(facts, job, purpose.kind, failure);
     case "sync":
-      return settleSync(facts, job, about, failure);
+      return settleSync(facts, job, purpose, failure);
     case "plan":
     case "apply":
     case "destroy":
-      return settleComponent(facts, job, about, failure);
+      return settleComponent(facts, job, purpose, failure);
     default:
-      return unreachable(about);
+      return unreachable(purpose);
   }
 }
 
@@ -99,7 +99,7 @@ function settleSandbox(
 function settleSync(
   { install, event, now }: EndFacts,
   { id: job, release }: JobRow,
-  { key, materials }: Extract<JobRow["about"], { kind: "sync" }>,
+  { key, materials }: Extract<JobRow["purpose"], { kind: "sync" }>,
   failure: JobFailure | undefined,
 ): Partial<AgentEventWrites> {
   if (!install) return {};

@@ -13,9 +13,9 @@ import {
   listAgents,
   listJobs,
   listPlugins,
+  PUBLISH_JOB,
 } from "@exclave/api";
 import { WebSocket } from "ws";
-import { PUBLISH_JOB } from "../job/grants.ts";
 import { connectAgent, join, joinVendorAgent, newMemory } from "../testing/scripted-agent.ts";
 import { buildAgent, builtBy, PLUGINS, release, uploadSource } from "../testing/scripted-vendor.ts";
 import { assertOnRecord, testServer, until } from "../testing/test-server.ts";
@@ -264,7 +264,7 @@ describe("grants", () => {
     const server = await testServer(t);
     const agent = await connectAgent(await joinVendorAgent(server, "build"));
 
-    const { grant } = await agent.grant(PUBLISH_JOB, 1, ["exclave/plugins/brand-new"]);
+    const { grant } = await agent.grant(PUBLISH_JOB.job, 1, ["exclave/plugins/brand-new"]);
 
     assert.ok(grant);
     const { registryUrl, token } = grant;
@@ -282,10 +282,10 @@ describe("grants", () => {
     assert.equal((await push("exclave/plugins/unnamed")).status, 401);
     assert.equal((await push("apps/crm/api")).status, 401);
     for (const foreign of ["apps/crm/api", "exclave-not/plugins/x", "exclave/*", "exclave"]) {
-      const refused = await agent.grant(PUBLISH_JOB, 1, ["exclave/runner", foreign]);
+      const refused = await agent.grant(PUBLISH_JOB.job, 1, ["exclave/runner", foreign]);
       assert.equal(refused.refused, `images are not published to ${foreign}`);
     }
-    assert.match((await agent.grant(PUBLISH_JOB)).refused ?? "", /not said which images/);
+    assert.match((await agent.grant(PUBLISH_JOB.job)).refused ?? "", /not said which images/);
     await assertOnRecord(server, "grant.given", "grant.refused");
   });
 
@@ -301,7 +301,7 @@ describe("grants", () => {
     );
     const job = build.offered[0]?.id ?? "";
 
-    assert.match((await setup.grant(PUBLISH_JOB)).refused ?? "", /only the build agent/);
+    assert.match((await setup.grant(PUBLISH_JOB.job)).refused ?? "", /only the build agent/);
     assert.match((await setup.grant(job)).refused ?? "", /not a job of this agent/);
     assert.match((await build.grant(job, 2)).refused ?? "", /not a job of this agent/);
     const { grant } = await build.grant(job);

@@ -41,7 +41,7 @@ import type {
   LinkState,
   OutgoingFrame,
 } from "./link-state.ts";
-import { stepLink } from "./server-core.ts";
+import { advanceLink } from "./server-core.ts";
 import { signedCommand } from "./signed-command.ts";
 
 const LOG_CREDIT_BYTES = 1024 * 1024;
@@ -188,9 +188,9 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
   }
 
   async function take(input: LinkInput): Promise<void> {
-    const turn = stepLink(state, input);
-    for (const effect of turn.effects) await carryOut(effect);
-    if (state.phase !== "closed") state = turn.state;
+    const next = advanceLink(state, input);
+    for (const effect of next.effects) await carryOut(effect);
+    if (state.phase !== "closed") state = next.state;
   }
 
   async function carryOut(effect: LinkEffect): Promise<void> {

@@ -6,7 +6,7 @@ import { describe, test } from "node:test";
 import type { AgentFrame } from "@exclave/api";
 import { AgentId, JobId } from "@exclave/core";
 import type { Hello, LinkEffect, LinkInput, LinkState, LiveLink } from "./link-state.ts";
-import { stepLink } from "./server-core.ts";
+import { advanceLink } from "./server-core.ts";
 
 const AGENT = AgentId.parse("aaaaaaaaaaaaaaaaa");
 const JOB = JobId.parse("jbbbbbbbbbbbbbbbb");
@@ -45,7 +45,7 @@ const RECORD = {
 const FACTS = { record: RECORD, isProven: true, unacked: [], logs: [], settings: SETTINGS };
 const hello: LinkInput = { kind: "hello", frame: HELLO, facts: FACTS, now: NOW };
 
-const LIVE = stepLink({ phase: "challenged", nonce: "n" }, hello).state as LiveLink;
+const LIVE = advanceLink({ phase: "challenged", nonce: "n" }, hello).state as LiveLink;
 const STATES = {
   challenged: { phase: "challenged", nonce: "n" },
   live: { ...LIVE, downHead: 1, unacked: [{ row: 1, seq: 1, body: CANCEL }] },
@@ -104,7 +104,7 @@ describe("a link", () => {
   ][]) {
     for (const [name, expected] of Object.entries(row) as [InputName, string][]) {
       test(`that is ${phase} meets ${name}: ${expected}`, () => {
-        const { state, effects } = stepLink(STATES[phase], INPUTS[name]);
+        const { state, effects } = advanceLink(STATES[phase], INPUTS[name]);
 
         assert.equal(`${state.phase}: ${effects.map(brief).join(", ")}`.trim(), expected);
       });

@@ -12,7 +12,7 @@ import {
   type LiveLink,
   type OutgoingFrame,
 } from "./link-state.ts";
-import { stepLink } from "./server-core.ts";
+import { advanceLink } from "./server-core.ts";
 
 const AGENT = AgentId.parse("aaaaaaaaaaaaaaaaa");
 const JOB = JobId.parse("jbbbbbbbbbbbbbbbb");
@@ -64,7 +64,7 @@ function record(changes: Partial<LinkRecord> = {}): LinkRecord {
 function greet(frame: Hello, facts: Partial<HelloFacts> = {}) {
   const known = { record: record(), isProven: true, unacked: [], logs: [], settings: SETTINGS };
   const input: LinkInput = { kind: "hello", frame, facts: { ...known, ...facts }, now: 0 };
-  return stepLink(CHALLENGED, input);
+  return advanceLink(CHALLENGED, input);
 }
 
 function live(changes: Partial<LiveLink> = {}): LiveLink {
@@ -188,8 +188,12 @@ describe("a hello", () => {
   });
 
   test("comes first and once", () => {
-    const early = stepLink(CHALLENGED, { kind: "frame", frame: { type: "ack", seq: 0 }, now: 0 });
-    const late = stepLink(live(), {
+    const early = advanceLink(CHALLENGED, {
+      kind: "frame",
+      frame: { type: "ack", seq: 0 },
+      now: 0,
+    });
+    const late = advanceLink(live(), {
       kind: "hello",
       frame: hello(),
       facts: { record: record(), isProven: true, unacked: [], logs: [], settings: SETTINGS },
@@ -206,20 +210,20 @@ describe("an event", () => {
     ({ kind: "frame", frame: { type: "event", seq, body: EVENT }, now: 0 }) as const;
 
   test("that is next is committed, then acknowledged", () => {
-    const { effects, state } = stepLink(live({ upAcked: 4 }), event(5));
+    const { effects, state } = advanceLink(live({ upAcked: 4 }), event(5));
 
     assert.deepEqual(brief(effects), ["commit event", "send ack 5"]);
     assert.equal(state.phase === "live" && state.upAcked, 5);
   });
 
   test("that is known is acknowledged again and changes nothing", () => {
-    const { effects } = stepLink(live({ upAcked: 4 }), event(2));
+    const { effects } = advanceLink(live({ upAcked: 4 }), event(2));
 
     assert.deepEqual(brief(effects), ["send ack 4"]);
   });
 
   test("after a gap is asked for from where the gap begins", () => {
-    const { effects } = stepLink(live({ upAcked: 4 }), event(7));
+    const { effects } = advanceLink(live({ upAcked: 4 }), event(7));
 
     assert.deepEqual(frames(effects), [{ type: "resend", from: 5 }]);
   });
@@ -232,7 +236,7 @@ describe("commands", () => {
       { row: 11, body: body(11) },
     ];
 
-    const { effects } = stepLink(live({ downHead: 3 }), { kind: "waiting", rows });
+    const { effects } = advanceLink(live({ downHead: 3 }), { kind: "waiting", rows });
 
     assert.deepEqual(brief(effects), ["commit offer", "send command 4", "send command 5"]);
   });
@@ -240,7 +244,10 @@ describe("commands", () => {
   test("that have a number already are not numbered twice", () => {
     const state = live({ downHead: 1, unacked: [command(10, 1)] });
 
-    const { effects } = stepLink(state, { kind: "waiting", rows: [{ row: 10, body: body(10) }] });
+    const { effects } = advanceLink(state, {
+      kind: "waiting",
+      rows: [{ row: 10, body: body(10) }],
+    });
 
     assert.deepEqual(effects, []);
   });
@@ -248,8 +255,8 @@ describe("commands", () => {
   test("stop at the window and go on with each acknowledgement", () => {
     const rows = Array.from({ length: COMMAND_WINDOW + 5 }, (_, row) => ({ row, body: body(row) }));
 
-    const offered = stepLink(live(), { kind: "waiting", rows });
-    const acked = stepLink(offered.state, {
+    const offered = advanceLink(live(), { kind: "waiting", rows });
+    const acked = advanceLink(offered.state, {
       kind: "frame",
       frame: { type: "ack", seq: 2 },
       now: 0,
@@ -264,7 +271,11 @@ describe("commands", () => {
     const unacked = Array.from({ length: COMMAND_WINDOW + 2 }, (_, row) => command(row, row + 1));
     const { state } = greet(hello(), { unacked, record: record({ downHead: unacked.length }) });
 
-    const { effects } = stepLink(state, { kind: "frame", frame: { type: "ack", seq: 1 }, now: 0 });
+    const { effects } = advanceLink(state, {
+      kind: "frame",
+      frame: { type: "ack", seq: 1 },
+      now: 0,
+    });
 
     assert.deepEqual(brief(effects), ["commit acked", `send command ${COMMAND_WINDOW + 1}`]);
   });
@@ -272,7 +283,7 @@ describe("commands", () => {
   test("are sent again from where the agent asks", () => {
     const state = live({ downHead: 2, unacked: [command(1, 1), command(2, 2)] });
 
-    const { effects } = stepLink(state, {
+    const { effects } = advanceLink(state, {
       kind: "frame",
       frame: { type: "resend", from: 2 },
       now: 0,
@@ -286,10 +297,10 @@ describe("commands", () => {
     const ask = (from: number, now: number) =>
       ({ kind: "frame", frame: { type: "resend", from }, now }) as const;
 
-    const first = stepLink(state, ask(1, 5_000));
-    const again = stepLink(first.state, ask(2, 5_010));
-    const early = stepLink(again.state, { kind: "tick", now: 5_500 });
-    const late = stepLink(again.state, { kind: "tick", now: 6_000 });
+    const first = advanceLink(state, ask(1, 5_000));
+    const again = advanceLink(first.state, ask(2, 5_010));
+    const early = advanceLink(again.state, { kind: "tick", now: 5_500 });
+    const late = advanceLink(again.state, { kind: "tick", now: 6_000 });
 
     assert.deepEqual(brief(first.effects), ["send command 1", "send command 2"]);
     assert.deepEqual(brief(again.effects), []);
@@ -304,13 +315,17 @@ describe("commands", () => {
       body: { type: "job_offer", job: JOB, attempt: row + 1, payload } as const,
     }));
 
-    const { effects } = stepLink(live(), { kind: "waiting", rows });
+    const { effects } = advanceLink(live(), { kind: "waiting", rows });
 
     assert.equal(frames(effects).length, 5);
   });
 
   test("acknowledged and never sent end the connection", () => {
-    const { state } = stepLink(live(), { kind: "frame", frame: { type: "ack", seq: 1 }, now: 0 });
+    const { state } = advanceLink(live(), {
+      kind: "frame",
+      frame: { type: "ack", seq: 1 },
+      now: 0,
+    });
 
     assert.equal(state.phase, "closed");
   });
@@ -318,9 +333,9 @@ describe("commands", () => {
 
 describe("silence", () => {
   test("is broken by pings, and ended when nobody answers", () => {
-    const pinged = stepLink(live(), { kind: "tick", now: 1_000 });
-    const quiet = stepLink(pinged.state, { kind: "tick", now: 1_500 });
-    const over = stepLink(pinged.state, { kind: "tick", now: 2_501 });
+    const pinged = advanceLink(live(), { kind: "tick", now: 1_000 });
+    const quiet = advanceLink(pinged.state, { kind: "tick", now: 1_500 });
+    const over = advanceLink(pinged.state, { kind: "tick", now: 2_501 });
 
     assert.deepEqual(frames(pinged.effects), [{ type: "ping", id: 1 }]);
     assert.deepEqual(quiet.effects, []);
@@ -328,14 +343,14 @@ describe("silence", () => {
   });
 
   test("is not what a pong sounds like", () => {
-    const pinged = stepLink(live(), { kind: "tick", now: 1_000 });
-    const heard = stepLink(pinged.state, {
+    const pinged = advanceLink(live(), { kind: "tick", now: 1_000 });
+    const heard = advanceLink(pinged.state, {
       kind: "frame",
       frame: { type: "pong", id: 1 },
       now: 2_000,
     });
 
-    const { state } = stepLink(heard.state, { kind: "tick", now: 3_000 });
+    const { state } = advanceLink(heard.state, { kind: "tick", now: 3_000 });
 
     assert.equal(state.phase, "live");
   });
@@ -351,7 +366,12 @@ test("a log, however it is cut, repeated or reordered, is written once and in or
       for (const { offset, length } of chunks) {
         const bytes = new TextEncoder().encode(text.slice(offset, offset + length));
         const frame = { job: JOB, attempt: 1, offset, bytes };
-        const { effects } = stepLink(state, { kind: "log", frame, durable: file.length, now: 0 });
+        const { effects } = advanceLink(state, {
+          kind: "log",
+          frame,
+          durable: file.length,
+          now: 0,
+        });
         for (const effect of effects) {
           if (effect.kind === "append_log") {
             assert.equal(effect.offset, file.length);
@@ -369,7 +389,7 @@ test("a log, however it is cut, repeated or reordered, is written once and in or
 test("a log of a job that is not this agent's is neither kept nor acknowledged", () => {
   const frame = { job: JOB, attempt: 1, offset: 0, bytes: new Uint8Array(3) };
 
-  assert.deepEqual(stepLink(live(), { kind: "log", frame, now: 0 }).effects, []);
+  assert.deepEqual(advanceLink(live(), { kind: "log", frame, now: 0 }).effects, []);
 });
 
 test("whatever comes, no acknowledgement goes out before its commit", () => {
@@ -390,8 +410,8 @@ test("whatever comes, no acknowledgement goes out before its commit", () => {
       let committed = 0;
       let numbered = 0;
       for (const next of inputs) {
-        const turn = stepLink(state, next);
-        for (const effect of turn.effects) {
+        const step = advanceLink(state, next);
+        for (const effect of step.effects) {
           if (effect.kind === "commit" && effect.write.kind === "event") {
             assert.equal(effect.write.seq, committed + 1);
             committed = effect.write.seq;
@@ -402,7 +422,7 @@ test("whatever comes, no acknowledgement goes out before its commit", () => {
           if (effect.frame.type === "ack") assert.ok(effect.frame.seq <= committed);
           if (effect.frame.type === "command") assert.ok(effect.frame.seq <= numbered);
         }
-        state = turn.state;
+        state = step.state;
       }
     }),
   );

@@ -29,17 +29,17 @@ import {
 } from "./link-state.ts";
 import { resumeSession } from "./resume-session.ts";
 
-export interface LinkTurn {
+export interface LinkStep {
   readonly state: LinkState;
   readonly effects: readonly LinkEffect[];
 }
 
-export function stepLink(state: LinkState, input: LinkInput): LinkTurn {
+export function advanceLink(state: LinkState, input: LinkInput): LinkStep {
   if (state.phase === "closed") return { state, effects: [] };
   if (state.phase === "challenged") {
     if (input.kind === "opened") {
       const frame: ServerFrame = { type: "challenge", nonce: input.nonce };
-      return turn({ phase: "challenged", nonce: input.nonce }, { kind: "send", frame });
+      return step({ phase: "challenged", nonce: input.nonce }, { kind: "send", frame });
     }
     if (input.kind === "hello") return welcome(input);
     if (input.kind === "waiting" || input.kind === "tick") return { state, effects: [] };
@@ -64,7 +64,7 @@ export function stepLink(state: LinkState, input: LinkInput): LinkTurn {
   }
 }
 
-function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): LinkTurn {
+function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): LinkStep {
   const { record, settings } = facts;
   // One answer for an unknown agent and a wrong key: ids are not to be probed for.
   if (!record || !facts.isProven) {
@@ -96,7 +96,7 @@ function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): 
     resend: { at: now - RESEND_EVERY_MS },
     settings,
   };
-  return turn(
+  return step(
     state,
     {
       kind: "commit",
@@ -135,7 +135,7 @@ function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): 
   );
 }
 
-function receive(state: LiveLink, frame: Exclude<AgentFrame, Hello>, now: number): LinkTurn {
+function receive(state: LiveLink, frame: Exclude<AgentFrame, Hello>, now: number): LinkStep {
   switch (frame.type) {
     case "event":
       return receiveEvent(state, frame);
@@ -144,37 +144,37 @@ function receive(state: LiveLink, frame: Exclude<AgentFrame, Hello>, now: number
     case "resend":
       return sendAgain(state, frame.from, now);
     case "grant_want":
-      return turn(state, { kind: "grant", wanted: frame });
+      return step(state, { kind: "grant", wanted: frame });
     case "join_want":
-      return turn(state, { kind: "join", wanted: frame });
+      return step(state, { kind: "join", wanted: frame });
     case "pong":
-      return turn(state, ...(frame.looks ? [{ kind: "looks" as const, looks: frame.looks }] : []));
+      return step(state, ...(frame.looks ? [{ kind: "looks" as const, looks: frame.looks }] : []));
     default:
       return unreachable(frame);
   }
 }
 
 /** One repetition at a time: until it can have arrived, asking for more of it is only remembered. */
-function sendAgain(state: LiveLink, from: number, now: number): LinkTurn {
+function sendAgain(state: LiveLink, from: number, now: number): LinkStep {
   if (now - state.resend.at < RESEND_EVERY_MS) {
-    return turn({ ...state, resend: { ...state.resend, wantedFrom: from } });
+    return step({ ...state, resend: { ...state.resend, wantedFrom: from } });
   }
   const commands = inWindow(state.unacked).filter(({ seq }) => seq >= from);
-  return turn({ ...state, resend: { at: now } }, ...commands.map(sendCommand));
+  return step({ ...state, resend: { at: now } }, ...commands.map(sendCommand));
 }
 
-function receiveEvent(state: LiveLink, { seq, body }: { seq: number; body: AgentEvent }): LinkTurn {
-  if (seq <= state.upAcked) return turn(state, send({ type: "ack", seq: state.upAcked }));
+function receiveEvent(state: LiveLink, { seq, body }: { seq: number; body: AgentEvent }): LinkStep {
+  if (seq <= state.upAcked) return step(state, send({ type: "ack", seq: state.upAcked }));
   if (seq > state.upAcked + 1)
-    return turn(state, send({ type: "resend", from: state.upAcked + 1 }));
-  return turn(
+    return step(state, send({ type: "resend", from: state.upAcked + 1 }));
+  return step(
     { ...state, upAcked: seq },
     { kind: "commit", epoch: state.epoch, write: { kind: "event", seq, event: body } },
     send({ type: "ack", seq }),
   );
 }
 
-function receiveAck(state: LiveLink, seq: number): LinkTurn {
+function receiveAck(state: LiveLink, seq: number): LinkStep {
   if (seq > state.downHead) {
     return refuse("protocol", `command ${seq} was acknowledged and never sent`, false);
   }
@@ -183,7 +183,7 @@ function receiveAck(state: LiveLink, seq: number): LinkTurn {
   // Those that were outside the window and are inside it now go out for the first time.
   const sentTo = inWindow(state.unacked).at(-1)?.seq ?? 0;
   const entering = inWindow(rest).filter((command) => command.seq > sentTo);
-  return turn(
+  return step(
     { ...state, unacked: rest },
     { kind: "commit", epoch: state.epoch, write: { kind: "acked", seq } },
     ...entering.map(sendCommand),
@@ -194,7 +194,7 @@ function receiveAck(state: LiveLink, seq: number): LinkTurn {
 function receiveLog(
   state: LiveLink,
   { frame, durable, most = Infinity }: Extract<LinkInput, { kind: "log" }>,
-): LinkTurn {
+): LinkStep {
   const { job, attempt, offset } = frame;
   // After its end a job's log is as long as was said then: more is not taken.
   const bytes = frame.bytes.subarray(0, Math.max(0, most - offset));
@@ -203,9 +203,9 @@ function receiveLog(
   const ack = (upTo: number): LinkEffect =>
     send({ type: "log_ack", job: job as never, attempt, upTo });
   // A gap or all known: the offset sends the agent back to where the file ends.
-  if (offset > durable || offset + bytes.length <= durable) return turn(state, ack(durable));
+  if (offset > durable || offset + bytes.length <= durable) return step(state, ack(durable));
   const fresh = bytes.subarray(durable - offset);
-  return turn(
+  return step(
     state,
     { kind: "append_log", job, attempt, offset: durable, bytes: fresh },
     ack(durable + fresh.length),
@@ -215,7 +215,7 @@ function receiveLog(
 function offer(
   state: LiveLink,
   rows: readonly { readonly row: number; readonly body: Command }[],
-): LinkTurn {
+): LinkStep {
   const known = new Set(state.unacked.map(({ row }) => row));
   const room = COMMAND_WINDOW - state.unacked.length;
   const numbered = rows
@@ -226,24 +226,24 @@ function offer(
   const commands = inWindow([...state.unacked, ...numbered]).slice(state.unacked.length);
   if (commands.length === 0) return { state, effects: [] };
   const downHead = state.downHead + commands.length;
-  return turn(
+  return step(
     { ...state, downHead, unacked: [...state.unacked, ...commands] },
     { kind: "commit", epoch: state.epoch, write: { kind: "offer", downHead, commands } },
     ...commands.map(sendCommand),
   );
 }
 
-function tick(state: LiveLink, now: number): LinkTurn {
+function tick(state: LiveLink, now: number): LinkStep {
   const { ping, settings, resend } = state;
   if (resend.wantedFrom !== undefined && now - resend.at >= RESEND_EVERY_MS) {
     return sendAgain(state, resend.wantedFrom, now);
   }
   if (now - ping.heardAt > settings.pingMs * 2.5) {
-    return turn({ phase: "closed" }, { kind: "close", because: "the agent fell silent" });
+    return step({ phase: "closed" }, { kind: "close", because: "the agent fell silent" });
   }
   if (now - ping.sentAt < settings.pingMs) return { state, effects: [] };
   const id = ping.id + 1;
-  return turn({ ...state, ping: { ...ping, id, sentAt: now } }, send({ type: "ping", id }));
+  return step({ ...state, ping: { ...ping, id, sentAt: now } }, send({ type: "ping", id }));
 }
 
 function heard(state: LiveLink, now: number): LiveLink {
@@ -269,9 +269,9 @@ function look(unackedCount: number): LinkEffect[] {
   return limit > 0 ? [{ kind: "look", limit }] : [];
 }
 
-function refuse(code: string, because: string, permanent: boolean, retryAfterMs = 5_000): LinkTurn {
+function refuse(code: string, because: string, permanent: boolean, retryAfterMs = 5_000): LinkStep {
   const frame: ServerFrame = { type: "goaway", code, because, retryAfterMs, permanent };
-  return turn({ phase: "closed" }, send(frame), { kind: "close", because });
+  return step({ phase: "closed" }, send(frame), { kind: "close", because });
 }
 
 function send(frame: OutgoingFrame): LinkEffect {
@@ -282,6 +282,6 @@ function sendCommand({ seq, body }: SequencedCommand): LinkEffect {
   return send({ type: "command", seq, body });
 }
 
-function turn(state: LinkState, ...effects: LinkEffect[]): LinkTurn {
+function step(state: LinkState, ...effects: LinkEffect[]): LinkStep {
   return { state, effects };
 }

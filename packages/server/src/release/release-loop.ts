@@ -32,7 +32,7 @@ export function releaseIndex(release: Pick<ReleaseRow, "app" | "digest">): Artif
 }
 
 /** One look at every release that is being built. */
-export async function lookAtReleases(context: ServerContext, readApp: ReadApp): Promise<void> {
+export async function reconcileReleases(context: ServerContext, readApp: ReadApp): Promise<void> {
   for (const { id } of await context.store.read.releases.building()) {
     // Before the transaction: the registry is read and a key service may be asked.
     const sealed = await sealIfAssembled(context, readApp, id);
@@ -162,7 +162,7 @@ function orderFor(
     return {
       ...common,
       step: assembleStep(release, step, repository),
-      about: { kind: "assemble", buildKey: step.buildKey },
+      purpose: { kind: "assemble", buildKey: step.buildKey },
       reads: [release.runner, ...step.materials.map(toRef)],
       writes: [repository],
     };
@@ -172,7 +172,7 @@ function orderFor(
   return {
     ...common,
     step: buildStep(step),
-    about: { kind: "build", name, source, buildKey },
+    purpose: { kind: "build", name, source, buildKey },
     reads: [step.plugin, ...step.materials.map(toRef)],
     writes: [step.repository],
   };
@@ -193,7 +193,7 @@ export function signOrder(
     because,
     requestedBy: release.requestedBy,
     step: signStep(release, repository, attach),
-    about: { kind: "assemble", buildKey },
+    purpose: { kind: "assemble", buildKey },
     reads: [release.runner, index],
     writes: [repository],
   };

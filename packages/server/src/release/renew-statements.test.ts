@@ -107,7 +107,7 @@ describe("what a ready release's statement needs", () => {
   };
   const job = (key = buildKey, endedAt: number | null = null) => ({
     id: JobId.parse("jaaaaaaaaaaaaaaaa"),
-    about: { kind: "assemble" as const, buildKey: key },
+    purpose: { kind: "assemble" as const, buildKey: key },
     failure: null,
     endedAt: endedAt === null ? null : Instant.parse(endedAt),
   });

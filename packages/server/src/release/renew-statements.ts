@@ -23,7 +23,7 @@ export interface StatementFacts {
   /** Under which the end of this round's job is remembered. */
   readonly buildKey: Digest;
   readonly isAttached: boolean;
-  readonly job: Pick<JobRow, "about" | "failure" | "endedAt"> | undefined;
+  readonly job: Pick<JobRow, "purpose" | "failure" | "endedAt"> | undefined;
   readonly now: Instant;
 }
 
@@ -41,7 +41,7 @@ export function planStatement(
   const counted = signedBy.filter((keyid) => keyids.includes(keyid)).length;
   if (counted >= threshold || release.unsignedBecause !== null) return { kind: "counts" };
   if (facts.isAttached) return { kind: "attached" };
-  const isOurs = job?.about.kind === "assemble" && job.about.buildKey === buildKey;
+  const isOurs = job?.purpose.kind === "assemble" && job.purpose.buildKey === buildKey;
   if (!job || !isOurs) return { kind: "sign" };
   if (job.endedAt === null) return { kind: "busy" };
   const at = Instant.parse(job.endedAt + RETRY_MS);

@@ -138,7 +138,7 @@ export const Deployed = z.object({
 export type Deployed = z.infer<typeof Deployed>;
 
 /** Why a job exists, so that its end can be understood without looking anything else up. */
-export const JobAbout = z.discriminatedUnion("kind", [
+export const JobPurpose = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("build"), name: z.string(), buildKey: Digest, source: Digest }),
   z.object({ kind: z.literal("assemble"), buildKey: Digest }),
   z.object({ kind: z.literal("setup") }),
@@ -151,7 +151,7 @@ export const JobAbout = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("destroy") }),
   z.object({ kind: z.literal("request") }),
 ]);
-export type JobAbout = z.infer<typeof JobAbout>;
+export type JobPurpose = z.infer<typeof JobPurpose>;
 
 export const JobRow = z.object({
   id: JobId,
@@ -167,7 +167,7 @@ export const JobRow = z.object({
   /** Whether it may be run again after a crash. */
   effect: Effect.default("idempotent"),
   state: JobState,
-  about: JobAbout,
+  purpose: JobPurpose,
   because: z.string(),
   requestedBy: z.string(),
   createdAt: Instant,

@@ -29,7 +29,7 @@ export function jobRow(changes: Partial<JobRow> = {}): JobRow {
     operation: "apply",
     effect: "idempotent",
     state: { status: "queued", since: AT },
-    about: { kind: "destroy" },
+    purpose: { kind: "destroy" },
     because: "",
     requestedBy: "test",
     createdAt: AT,

@@ -4,10 +4,9 @@
 export { createRepeats } from "../access/repeats.ts";
 export { openCheckpoints } from "../audit/checkpoints.ts";
 export type { ServerContext } from "../context.ts";
-export { createDirtyLoop, type DirtyLoop } from "../dirty-loop.ts";
 export { gatherInstall } from "../install/gather-install.ts";
 export { decideInstall, type InstallDecision } from "../install/install-decision.ts";
-export { lookAtInstall } from "../install/install-loop.ts";
+export { reconcileInstall } from "../install/install-loop.ts";
 export { createInstall, deployInstall, destroyInstall, runInInstall } from "../install/installs.ts";
 export { cancelJob } from "../job/cancel-job.ts";
 export { issueJob } from "../job/issue-job.ts";
@@ -15,8 +14,9 @@ export { createMemoryJobLogs, type MemoryLog } from "../job/memory-job-logs.ts";
 export { createJoin, joinAgent } from "../joins.ts";
 export { createLinkEndpoint, type LinkEndpoint } from "../link/link-endpoint.ts";
 export { createLiveEvents } from "../live-events.ts";
+export { createReconcileLoop, type ReconcileLoop } from "../reconcile-loop.ts";
 export { createAppReader } from "../release/app-of-release.ts";
-export { lookAtReleases } from "../release/release-loop.ts";
+export { reconcileReleases } from "../release/release-loop.ts";
 export { statementOf } from "../release/sign-release.ts";
 export {
   createMemoryStore,

@@ -3,9 +3,13 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { describeStore } from "../../testing/describe-store.ts";
+import { jobRow } from "../../testing/rows.ts";
+import { digestNamed } from "../../testing/scripted-vendor.ts";
 import { temporaryDirectory } from "../../testing/temporary-directory.ts";
 import { MIGRATIONS, migrate } from "./migrations.ts";
 import { openSqliteStore } from "./sqlite-store.ts";
+
+const keys = { buildKey: digestNamed("build"), source: digestNamed("source") };
 
 describeStore("sqlite", async (t) => {
   const file = join(await temporaryDirectory(t), "exclave.db");
@@ -54,6 +58,21 @@ test("a database from before installs had ids is refused with a sentence", () =>
 
   assert.throws(() => migrate(database), /installs and apps had no ids/);
   database.close();
+});
+
+test("a job from before its purpose had that name keeps it", async (t) => {
+  const file = join(await temporaryDirectory(t), "exclave.db");
+  const { purpose, ...job } = jobRow({ purpose: { kind: "build", ...keys, name: "api" } });
+  const before = new DatabaseSync(file);
+  migrate(before, MIGRATIONS.slice(0, 6));
+  const insert = before.prepare("INSERT INTO jobs (key, body) VALUES (?, ?)");
+  insert.run(job.id, JSON.stringify({ ...job, about: purpose }));
+  before.close();
+
+  const store = openSqliteStore(file);
+  t.after(() => store.close());
+
+  assert.deepEqual((await store.read.jobs.get(job.id))?.purpose, purpose);
 });
 
 test("every commit is synced to disk", async (t) => {

@@ -1,7 +1,7 @@
-// Looks again at what was marked dirty, one at a time. Marking is cheap, never waits, and marking
-// twice is marking once; a look that fails is tried again later. Between two looks the event loop has its
-// turn: a look awaits nothing but the store, which answers at once, so a long row of looks would
-// otherwise keep every socket unread until all of them are done.
+// Reconciles what was marked dirty, one name at a time. Marking is cheap, never waits, and marking twice
+// is marking once; a reconciliation that fails is retried. Between two the event loop has its turn:
+// a reconciliation awaits nothing but the store, which answers at once, so a long row of them would
+// otherwise keep every socket unread until all are done.
 
 import { setImmediate } from "node:timers/promises";
 import type { CallOff, Timers } from "@exclave/api";
@@ -9,23 +9,23 @@ import type { Logger } from "pino";
 
 const RETRY_MS = 1_000;
 
-export interface DirtyLoop {
+export interface ReconcileLoop {
   mark(name: string): void;
   /** Marks it when that moment has come. */
   markAt(name: string, at: number): void;
-  /** No more looks are begun; resolves when the one under way is over. */
+  /** Begins no more reconciliations; resolves when the one under way is over. */
   stop(): Promise<void>;
 }
 
-export function createDirtyLoop(options: {
-  readonly look: (name: string) => Promise<void>;
+export function createReconcileLoop(options: {
+  readonly reconcile: (name: string) => Promise<void>;
   readonly now: () => number;
   readonly timers: Timers;
   /** Lets everything else that is ready have its turn. */
   readonly nextTurn?: () => Promise<void>;
   readonly log: Logger;
-}): DirtyLoop {
-  const { look, now, timers, log } = options;
+}): ReconcileLoop {
+  const { reconcile, now, timers, log } = options;
   const nextTurn = options.nextTurn ?? setImmediate;
   const dirty = new Set<string>();
   const waiting = new Map<string, CallOff>();
@@ -53,15 +53,15 @@ export function createDirtyLoop(options: {
   }
 
   async function work(): Promise<void> {
-    // Whoever marked something is done with what it was doing before the look begins.
+    // Whoever marked something is done with what it was doing before this begins.
     await Promise.resolve();
     for (const name of dirty) {
       dirty.delete(name);
       if (isStopped) break;
       try {
-        await look(name);
+        await reconcile(name);
       } catch (reason) {
-        log.error({ reason, name }, "a look failed and is tried again");
+        log.error({ reason, name }, "a reconciliation failed and is retried");
         markAt(name, now() + RETRY_MS);
       }
       if (dirty.size > 0) await nextTurn();

@@ -12,7 +12,7 @@ import {
   type WantedComponent,
 } from "./install-state.ts";
 
-export interface World {
+export interface PlanContext {
   readonly install: string;
   readonly mode: Wanted["mode"];
   readonly now: Instant;
@@ -35,7 +35,7 @@ export interface World {
   readonly isSynced: (ref: ArtifactRef) => boolean;
 }
 
-export function createWorld(request: Wanted, seen: Seen, now: Instant): World {
+export function createPlanContext(request: Wanted, seen: Seen, now: Instant): PlanContext {
   const isDestroyed = request.mode === "destroyed";
   const wanted = isDestroyed ? [] : request.components;
   const byName = new Map(wanted.map((component) => [component.name, component]));
@@ -43,7 +43,7 @@ export function createWorld(request: Wanted, seen: Seen, now: Instant): World {
     wanted.map((component) => [component, deployKey(component, seen.components)]),
   );
 
-  const world: World = {
+  const context: PlanContext = {
     install: request.install,
     mode: request.mode,
     now,
@@ -61,7 +61,7 @@ export function createWorld(request: Wanted, seen: Seen, now: Instant): World {
     wantedNamed: (name) => byName.get(name),
     isSynced: (ref) => seen.synced.has(artifactKey(ref)),
   };
-  return world;
+  return context;
 
   function isCurrent(component: WantedComponent): boolean {
     const { deployed, attempted } = seen.components.get(component.name) ?? {};
