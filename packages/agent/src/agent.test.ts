@@ -19,6 +19,7 @@ import type { Workplace } from "./job/prepare-job.ts";
 import { createSpool } from "./job/spool.ts";
 import type { Journal } from "./journal/journal.ts";
 import { createSqliteJournal } from "./journal/sqlite-journal.ts";
+import { createNotices, type Notices } from "./notices.ts";
 import {
   ACME,
   createDirector,
@@ -47,6 +48,7 @@ interface Bench {
   readonly fullDisk: { commits: number };
   /** How many stops the runtime will not carry out. */
   readonly failing: { stops: number };
+  readonly notices: Notices;
   startAgent(): Promise<Agent>;
   openJournal(): Journal;
 }
@@ -62,6 +64,7 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
   const isReleased = { value: true };
   const fullDisk = { commits: 0 };
   const failing = { stops: 0 };
+  const notices = createNotices();
   const keys = generateKeyPairSync("ed25519");
   const identity = {
     version: 1,
@@ -145,6 +148,7 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
       jobs,
       freeBytes: async () => 1,
       freeBytesMin: 0,
+      notices,
       timers,
       journalRetryMs: 10,
       runtimeRetryMs: 10,
@@ -172,6 +176,7 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
     isReleased,
     fullDisk,
     failing,
+    notices,
     startAgent: start,
     openJournal,
   };
@@ -479,4 +484,19 @@ test("a journal without room stops nothing for good: what could not be kept is t
   assert.deepEqual(b.starts, [nameOf(manifest)]);
   const accepted = b.server.events.filter(({ type }) => type === "job_accepted");
   assert.equal(accepted.length, 1);
+});
+
+test("what a part of the agent notices is in the journal when it goes on, and reaches the server", async (t) => {
+  const b = await bench(t, async () => 0);
+  b.fullDisk.commits = 2;
+  const said = b.notices.say({ code: "image_changed", because: "an image was changed" });
+  await b.startAgent();
+
+  await said;
+
+  assert.equal(b.fullDisk.commits, 0);
+  const alarm = () => b.server.events.find(({ type }) => type === "alarm");
+  await b.server.until(() => alarm() !== undefined, "the server was told");
+  const { code } = alarm() as { code?: string };
+  assert.equal(code, "image_changed");
 });

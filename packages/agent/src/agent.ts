@@ -24,6 +24,7 @@ import { isDamaged } from "./journal/sqlite-journal.ts";
 import { type LinkClient, type LinkClientOptions, openLink } from "./link/link-client.ts";
 import { withoutPlainGrant } from "./link/plain-grant.ts";
 import type { Log } from "./log.ts";
+import type { Notices } from "./notices.ts";
 import type { TrustFile } from "./trust/trust-file.ts";
 
 export interface AgentOptions {
@@ -50,6 +51,8 @@ export interface AgentOptions {
   readonly runtimeRetryMs?: number;
   readonly publish?: (grant: Grant) => Promise<PublishedImages>;
   readonly link?: (options: LinkClientOptions) => LinkClient;
+  /** What other parts of this agent notice: goes on record. */
+  readonly notices?: Notices | undefined;
   /** Damage that was found on the way to this start: goes on record. */
   readonly alarms?: readonly string[];
   /** The journal cannot be relied on any more: only a new start can tell what is left of it. */
@@ -94,6 +97,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   });
   const { alarms = [] } = options;
   void feed({ kind: "restored", found, fresh: snapshot.fresh, alarms });
+  options.notices?.listen((notice) => feed({ kind: "noticed", ...notice }));
   for (const name of state.foreign) inBackground(() => followForeign(name));
   inBackground(() => spool.sweep(new Set(snapshot.jobs.map(({ name }) => name))));
   const stopTicking = timers.every(options.tickMs ?? TICK_MS, () => inBackground(tick));

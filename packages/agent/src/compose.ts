@@ -33,11 +33,11 @@ import {
 import {
   createProcessRuntime,
   createTreeSeals,
-  type ImageSource,
   type JobRuntime,
-  type TreeSeals,
+  type ProcessRuntimeOptions,
 } from "@exclave/runtime";
 import { type Agent, startAgent } from "./agent.ts";
+import { CLOCK_SKEW_MS } from "./core/agent-limits.ts";
 import type { AgentRules } from "./core/agent-state.ts";
 import { readIfThere } from "./durable-file.ts";
 import { type Identity, keepIdentity, readIdentity } from "./identity/identity.ts";
@@ -52,6 +52,7 @@ import { createSpool } from "./job/spool.ts";
 import type { Journal } from "./journal/journal.ts";
 import { createSqliteJournal } from "./journal/sqlite-journal.ts";
 import type { Log } from "./log.ts";
+import { createNotices, type Notices } from "./notices.ts";
 import {
   createFindStatement,
   type OwnStatements,
@@ -87,7 +88,6 @@ export interface ComposeOptions {
   readonly log: Log;
 }
 
-const CLOCK_SKEW_MS = 5 * 60_000;
 const JOBS_MAX = 8;
 const DEBUG_JOBS_MAX = 4;
 const RESUMES_MAX = 3;
@@ -119,7 +119,8 @@ export async function composeAgent(options: ComposeOptions): Promise<Agent> {
   try {
     const { identity, trust } = await becomeAgent(options, own, journal);
     refusePlainHttp(identity.serverUrl, options.insecureHttp ?? false);
-    const places = await openPlace(options, identity, { journal, trust });
+    const notices = createNotices();
+    const places = await openPlace(options, identity, { journal, trust, notices });
     const { runtime, install, gate, sandboxRules } = places;
     const spool = createSpool({ directory: join(home, "spool") });
     const limits = sandboxRules?.limits;
@@ -150,6 +151,7 @@ export async function composeAgent(options: ComposeOptions): Promise<Agent> {
       freeBytes: () => freeBytesAt(home),
       freeBytesMin: FREE_BYTES_MIN,
       alarms,
+      notices,
       insecureHttp: options.insecureHttp,
       ...(options.onDamaged && { onDamaged: options.onDamaged }),
       timers,
@@ -344,13 +346,15 @@ interface Place {
 interface OwnMemory {
   readonly journal: Journal;
   readonly trust: Pick<TrustFile, "role" | "current">;
+  /** Told of unpacked images that somebody changed. */
+  readonly notices?: Notices | undefined;
 }
 
 /** Where this agent's jobs run, and for an install agent what is its install's own. */
 export async function openPlace(
   options: Pick<ComposeOptions, "kind" | "home" | "path" | "now">,
   identity: Pick<Identity, "audience" | "install" | "app">,
-  { journal, trust }: OwnMemory,
+  { journal, trust, notices }: OwnMemory,
 ): Promise<Place> {
   const { kind, home, path, now } = options;
   const memory = journal;
@@ -361,14 +365,14 @@ export async function openPlace(
     const directory = join(home, "runtime");
     const find = createFindStatement({ memory, role, withVendor });
     return {
-      runtime: createProcessRuntime({ directory, ...imagesIn(directory, origins), path }),
+      runtime: createProcessRuntime({ directory, ...imagesIn(directory, notices, origins), path }),
       gate: createReleaseGate({ kind, memory, find }),
     };
   }
   const sandbox = await readSandbox(join(home, "sandbox.json"));
   const runtime = createProcessRuntime({
     directory: sandbox.runtime.directory,
-    ...imagesIn(sandbox.runtime.directory),
+    ...imagesIn(sandbox.runtime.directory, notices),
     path,
     ...(sandbox.run && { runDirectory: sandbox.run.directory }),
   });
@@ -418,11 +422,15 @@ function openedWith(registry: OwnRegistry): OwnStatements["withRegistry"] {
 
 function imagesIn(
   directory: string,
+  notices: Notices | undefined,
   origins?: () => readonly string[],
-): { openImage: ImageSource; seals: TreeSeals } {
+): Pick<ProcessRuntimeOptions, "openImage" | "seals" | "onImageChanged"> {
   const seals = createTreeSeals();
   const baseLayers = join(directory, "base-layers");
-  return { openImage: createRegistryImages({ baseLayers, seals, origins }), seals };
+  const onImageChanged = async (because: string) =>
+    notices?.say({ code: "image_changed", because });
+  const openImage = createRegistryImages({ baseLayers, seals, origins, onImageChanged });
+  return { openImage, seals, onImageChanged };
 }
 
 function holdsIn(url: string): OwnInstall["holds"] {

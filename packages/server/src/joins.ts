@@ -139,6 +139,7 @@ function joinedAgent(
     downHead: 0,
     downAcked: 0,
     reset: null,
+    alarms: [],
   };
 }
 

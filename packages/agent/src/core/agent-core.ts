@@ -6,6 +6,7 @@
 // the server has its end and its whole log.
 
 import { type JobName, unreachable } from "@exclave/core";
+import { noteClock } from "./agent-clock.ts";
 import {
   handleExited,
   handleInspected,
@@ -24,7 +25,7 @@ import {
 import { handleForeignExited, resumeAfterLoss } from "./agent-loss.ts";
 import { handleStatusSeen, startDueStatuses } from "./agent-schedule.ts";
 import type { AgentEffect, AgentInput, AgentRules, AgentState } from "./agent-state.ts";
-import { act, record, setJob, type Turn } from "./turn.ts";
+import { act, raise, record, setJob, type Turn } from "./turn.ts";
 
 export interface AgentStep {
   readonly state: AgentState;
@@ -34,6 +35,7 @@ export interface AgentStep {
 export function advanceAgent(state: AgentState, input: AgentInput, rules: AgentRules): AgentStep {
   const turn: Turn = { now: input.now, rules, state, effects: [] };
   handle(turn, input);
+  noteClock(turn);
   startReadyJobs(turn);
   startDueStatuses(turn);
   closeDeliveredJobs(turn);
@@ -50,6 +52,8 @@ function handle(turn: Turn, input: AgentInput): void {
         record(turn, { type: "alarm", at: turn.now, code: "damaged", because });
       }
       return;
+    case "noticed":
+      return raise(turn, input.code, input.because);
     case "foreign_exited":
       return handleForeignExited(turn, input.name, input.because);
     case "disconnected":

@@ -10,5 +10,8 @@ export const EVENTS_KEPT_MAX = 20_000;
 export const SCHEDULED_MAX = 500;
 export const STATUS_EVERY_MS_MIN = 1_000;
 
+/** How far a clock may be off before it matters. */
+export const CLOCK_SKEW_MS = 5 * 60_000;
+
 /** Log bytes on their way: they wait in this process's memory until the socket takes them. */
 export const LOG_CREDIT_BYTES_MAX = 4 * 1024 * 1024;

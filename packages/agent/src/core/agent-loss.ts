@@ -8,7 +8,7 @@ import type { AgentJob } from "./agent-state.ts";
 import { act, journal, record, type Turn } from "./turn.ts";
 
 export function resumeAfterLoss(turn: Turn, found: readonly JobName[]): void {
-  const { jobs, schedule, issueNo, issuedFloor } = turn.state;
+  const { jobs, schedule, issueNo, issuedFloor, checkpoints } = turn.state;
   const names = found.filter((name) => !jobs.has(name) && splitName(name) !== undefined);
   // A status looked up by an earlier life has nobody who waits for it.
   const leftovers = found.filter((name) => splitName(name) === undefined);
@@ -16,6 +16,7 @@ export function resumeAfterLoss(turn: Turn, found: readonly JobName[]): void {
   turn.state = { ...turn.state, foreign: new Set(names) };
   if (issueNo > 0) journal(turn, { kind: "issue", issueNo });
   if (issuedFloor > 0) journal(turn, { kind: "issued_floor", at: issuedFloor });
+  if (checkpoints.length > 0) journal(turn, { kind: "checkpoints", list: checkpoints });
   for (const { entry } of schedule.values()) journal(turn, { kind: "schedule", entry });
   for (const { record } of jobs.values()) journal(turn, { kind: "job", record });
   // Nothing is presumed about jobs that nobody here knows any more: they are reported and left alone.

@@ -92,6 +92,24 @@ describe("an agent and the server's record", () => {
     assert.deepEqual(judgedAt, [NOW + 60_000]);
   });
 
+  test("says once that its clock is behind what the server was seen to have", () => {
+    const agent = agentWith({ trust });
+    agent.welcome();
+    const ahead = NOW + 6 * 60_000;
+    agent.frame(shown(10, "a", { at: Instant.parse(ahead) }), ahead);
+    assert.deepEqual(types(agent.told()), []);
+
+    agent.feed({ kind: "tick" });
+    agent.feed({ kind: "tick" });
+    const restarted = agent.restart();
+    restarted.feed({ kind: "tick" }, ahead);
+    restarted.feed({ kind: "tick" }, ahead - 4 * 60_000);
+
+    const [alarm, ...others] = restarted.told();
+    assert.equal(alarm?.type === "alarm" && alarm.code, "clock_set_back");
+    assert.deepEqual(others, []);
+  });
+
   const LIES = {
     "was rewritten and rehashed": shown(12, "z", { heads: [[10, "y"]] }),
     "was shortened": shown(7, "s"),

@@ -5,7 +5,7 @@ import type { ServerFrame } from "@exclave/api";
 import { judgeRecord, keepCheckpoint, unreachable } from "@exclave/core";
 import type { KeptCheckpoint } from "../journal/journal.ts";
 import type { AgentState } from "./agent-state.ts";
-import { act, journal, record, type Turn } from "./turn.ts";
+import { act, journal, raise, type Turn } from "./turn.ts";
 
 type CheckpointFrame = Extract<ServerFrame, { type: "checkpoint" }>;
 
@@ -35,7 +35,7 @@ export function handleCheckpoint(turn: Turn, { envelope, heads }: CheckpointFram
     case "refused":
       return refuseRecord(turn, verdict.because);
     case "set_back":
-      alarm(turn, "record_set_back", verdict.because);
+      raise(turn, "record_set_back", verdict.because);
       loseAfter(turn, verdict.keptSize);
       break;
     case "continues":
@@ -58,18 +58,13 @@ export function refuseRecord(turn: Turn, why: string): void {
   const { link, isRecordRefused } = turn.state;
   const because = `the server's record is refused: ${why}`;
   // Once: a server that stays as it is is asked again and again.
-  if (!isRecordRefused) alarm(turn, "record_refused", because);
+  if (!isRecordRefused) raise(turn, "record_refused", because);
   turn.state = {
     ...turn.state,
     isRecordRefused: true,
     ...(link.status === "up" && { link: { ...link, isRecordShown: false } }),
   };
   act(turn, { kind: "close", because });
-}
-
-function alarm(turn: Turn, code: string, because: string): void {
-  act(turn, { kind: "note", level: "warn", text: because });
-  record(turn, { type: "alarm", at: turn.now, code, because });
 }
 
 /** They stay for the customer to show, and count no more for what comes. */

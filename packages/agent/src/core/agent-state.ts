@@ -90,6 +90,8 @@ export interface AgentState {
   readonly checkpoints: readonly KeptCheckpoint[];
   /** The record was refused since it was last taken: said once. */
   readonly isRecordRefused: boolean;
+  /** This machine's clock is behind what the server was seen to have: said once. */
+  readonly isClockBehind: boolean;
   readonly link: Link;
   readonly isDiskLow: boolean;
   readonly publishing: "idle" | "asked" | "running" | "done";
@@ -173,6 +175,8 @@ export type AgentHappening =
       /** What was found damaged or missing on the way. */
       readonly alarms?: readonly string[];
     }
+  /** A part of this agent found something that the record should know of. */
+  | { readonly kind: "noticed"; readonly code: string; readonly because: string }
   /** A job that a lost journal once knew has ended. */
   | { readonly kind: "foreign_exited"; readonly name: JobName; readonly because: string }
   | { readonly kind: "disconnected" }
@@ -260,6 +264,7 @@ export function restoreState(snapshot: JournalSnapshot, trust: TrustDocument): A
     foreign: new Set(snapshot.foreign),
     checkpoints: snapshot.checkpoints,
     isRecordRefused: false,
+    isClockBehind: false,
     link: { status: "down" },
     isDiskLow: false,
     publishing: "idle",

@@ -42,6 +42,12 @@ export function record(turn: Turn, body: AgentEvent): number {
   return seq;
 }
 
+/** Something no job explains: for the log of this machine and for the record. */
+export function raise(turn: Turn, code: string, because: string): void {
+  act(turn, { kind: "note", level: "warn", text: because });
+  record(turn, { type: "alarm", at: turn.now, code, because });
+}
+
 export function setJob(turn: Turn, job: AgentJob): void {
   const jobs = new Map(turn.state.jobs).set(job.record.name, job);
   turn.state = { ...turn.state, jobs };

@@ -8,11 +8,14 @@ export interface RegistryImages {
   /** A directory on the same disk as the images: base layers are linked from there. */
   readonly baseLayers: string;
   readonly seals: TreeSeals;
+  /** Told before a base layer that somebody changed is unpacked again. */
+  readonly onImageChanged?: ((because: string) => Promise<void>) | undefined;
   /** Where the registry may send us, beside its own origin; anywhere when there are none. */
   readonly origins?: (() => readonly string[]) | undefined;
 }
 
-export function createRegistryImages({ baseLayers, seals, origins }: RegistryImages): ImageSource {
+export function createRegistryImages(options: RegistryImages): ImageSource {
+  const { baseLayers, seals, origins, onImageChanged: onChanged } = options;
   return { unpack };
 
   async function unpack(
@@ -27,7 +30,7 @@ export function createRegistryImages({ baseLayers, seals, origins }: RegistryIma
     try {
       const image = Digest.parse(digest);
       const { config } = await unpackImage(store, repository, image, directory, {
-        baseLayers: { directory: baseLayers, seals },
+        baseLayers: { directory: baseLayers, seals, onChanged },
       });
       const { Entrypoint, Cmd, Env, WorkingDir } = config.config;
       return {

@@ -94,9 +94,11 @@ test("shipped images are published, and come out of the registry as they went in
   const root = join(home, "root");
   await mkdir(root);
   const ref = { registryUrl: own.url, repository: REPOSITORY, digest: images.digest, token };
+  const said: string[] = [];
   const source = createRegistryImages({
     baseLayers: join(home, "base-layers"),
     seals: createTreeSeals(),
+    onImageChanged: async (because) => void said.push(because),
   });
   const config = await source.unpack(ref, root);
   assert.deepEqual(config, { entrypoint: ["/bin/program"], cmd: ["now"], env: ["A=1"] });
@@ -113,11 +115,14 @@ test("shipped images are published, and come out of the registry as they went in
   );
   const shared = join(home, "base-layers", layer ?? "", "bin", "program");
   assert.equal((await stat(shared)).mode & 0o222, 0, "nobody may write to it");
+  assert.deepEqual(said, []);
   await chmod(shared, 0o755);
   await writeFile(shared, "#!/bin/sh\necho evil\n");
   await source.unpack(ref, join(home, "third"));
   const third = await readFile(join(home, "third", "bin", "program"), "utf8");
   assert.match(third, /echo hello/, "a base layer that was changed is unpacked again");
+  assert.equal(said.length, 1);
+  assert.match(said[0] ?? "", /the unpacked base layer sha256:[0-9a-f]+ was changed/);
 });
 
 test("a token opens the repositories it names, for what it says, and no others", async (t) => {

@@ -1,5 +1,5 @@
 // What must outlive the journal: secrets made in the install, outputs, schedules, the manifests of jobs
-// that were launched, and the floors below which nothing is accepted. One sealed file per entry, in a
+// that were launched, the floors below which nothing is accepted, and checkpoints of the server's record. One sealed file per entry, in a
 // directory of its own: a damaged entry costs that entry, a lost journal costs none.
 //
 // AES-256-GCM by a key that lies beside the agent's identity. The entry's name is authenticated with
@@ -30,6 +30,7 @@ export const VAULT_KINDS = [
   "job-secrets",
   "floor",
   "releases",
+  "checkpoints",
 ] as const;
 export type VaultKind = (typeof VAULT_KINDS)[number];
 

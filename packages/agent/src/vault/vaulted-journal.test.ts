@@ -274,6 +274,37 @@ test("a status job that carries a schedule makes the agent watch the component",
   assert.equal(after.restart().state.schedule.get("api")?.entry.everyMs, 7_000);
 });
 
+test("a lost journal keeps the checkpoints of the server's record, in the next journal too", () => {
+  const vault = createMemoryVault();
+  const signatures = [{ keyid: "k", sig: "YQ==" }];
+  const envelope = { payloadType: "t", payload: "YQ==", signatures };
+  const seen = { serverId: "one", size: 10, head: "a".repeat(64), at: NOW, envelope };
+  const before = afterLoss(vault);
+  before.journal.commit([{ kind: "checkpoints", list: [seen] }]);
+
+  const after = afterLoss(vault);
+  after.feed({ kind: "restored", found: [], fresh: true });
+  const [hello] = after.frame({ type: "challenge", nonce: "n" });
+
+  assert.deepEqual(hello?.kind === "hello" && hello.facts.checkpointSizes, [10]);
+  assert.deepEqual(after.restart().state.checkpoints, [seen]);
+});
+
+test("checkpoints that cannot be read from the vault do not cost what else it keeps", () => {
+  const vault = createMemoryVault();
+  const before = afterLoss(vault);
+  before.welcome();
+  const apply = job("apply", { statusEveryMs: 5_000 });
+  before.run(apply);
+  before.feed({ kind: "exited", name: nameOf(apply), ended: SUCCEEDED });
+  vault.keep("checkpoints", "seen", "not what was kept");
+
+  const after = afterLoss(vault);
+
+  assert.deepEqual([...after.state.schedule.keys()], ["api"]);
+  assert.deepEqual(after.state.checkpoints, []);
+});
+
 test("a lost journal keeps the floor of releases, and what components were deployed from", () => {
   const vault = createMemoryVault();
   const open = () =>

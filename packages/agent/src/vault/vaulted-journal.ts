@@ -1,6 +1,6 @@
 // A journal with a vault beside it. Secrets and outputs live in the vault alone; schedules, launched
-// jobs, floors and the releases that components come from are in both, so that an agent whose journal was lost still knows what to watch, what
-// it left running and what it must not accept a second time.
+// jobs, floors, checkpoints and the releases that components come from are in both, so that an agent whose journal was lost still knows what to watch, what
+// it left running, what it must not accept a second time and which record its server had.
 //
 // Order is the argument. What the vault must have is written before the journal's commit: after a crash
 // in between the same input comes again and writes the same. What the vault may let go of, and floors,
@@ -13,6 +13,7 @@ import {
   type Journal,
   type JournalSnapshot,
   type JournalWrite,
+  KeptCheckpoint,
   KeptOutput,
   ScheduleEntry,
 } from "../journal/journal.ts";
@@ -35,6 +36,7 @@ export interface VaultedJournalOptions {
 const Floor = z.object({ issueNo: z.int().nonnegative(), issuedFloor: z.int().nonnegative() });
 type Floor = z.infer<typeof Floor>;
 const FLOOR = "accepted";
+const CHECKPOINTS = "seen";
 
 export function createVaultedJournal(options: VaultedJournalOptions): Journal {
   const { journal, vault, log } = options;
@@ -64,7 +66,10 @@ export function createVaultedJournal(options: VaultedJournalOptions): Journal {
       issueNo: Math.max(snapshot.issueNo, kept?.issueNo ?? 0),
       issuedFloor: Math.max(snapshot.issuedFloor, kept?.issuedFloor ?? 0),
     };
-    if (snapshot.fresh) return { ...snapshot, ...floorAfterLoss(floor, kept), ...rescued() };
+    if (snapshot.fresh) {
+      const checkpoints = keptCheckpoints();
+      return { ...snapshot, ...floorAfterLoss(floor, kept), ...rescued(), checkpoints };
+    }
     orWarn("the vault keeps entries of jobs that are over", () => sweepJobs(snapshot.jobs));
     return { ...snapshot, ...floor };
   }
@@ -73,6 +78,13 @@ export function createVaultedJournal(options: VaultedJournalOptions): Journal {
     return orWarn("the vault's floor cannot be read", () =>
       Floor.optional().parse(vault.read("floor", FLOOR)),
     );
+  }
+
+  function keptCheckpoints(): readonly KeptCheckpoint[] {
+    const kept = orWarn("the vault's checkpoints cannot be read", () =>
+      z.array(KeptCheckpoint).parse(vault.read("checkpoints", CHECKPOINTS) ?? []),
+    );
+    return kept ?? [];
   }
 
   /** What a lost journal had and the vault still has. */
@@ -122,6 +134,8 @@ export function createVaultedJournal(options: VaultedJournalOptions): Journal {
         return vault.keep("schedule", write.entry.component, write.entry);
       case "schedule_removed":
         return vault.drop("schedule", write.component);
+      case "checkpoints":
+        return vault.keep("checkpoints", CHECKPOINTS, write.list);
       case "job":
         return isLaunched(write.record)
           ? vault.keep("job", write.record.name, write.record)

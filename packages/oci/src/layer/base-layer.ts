@@ -27,6 +27,8 @@ export interface BaseLayers {
     seal(directory: string): Promise<string>;
     matches(directory: string, seal: string): Promise<boolean>;
   };
+  /** Told before a tree that somebody changed is thrown away. */
+  readonly onChanged?: ((because: string) => Promise<void>) | undefined;
 }
 
 /**
@@ -35,13 +37,20 @@ export interface BaseLayers {
  * the symbolic links in it: what lies above may lead them elsewhere, so they are checked again.
  */
 export async function placeBaseLayer(
-  { directory: cache, seals }: BaseLayers,
+  { directory: cache, seals, onChanged }: BaseLayers,
   { digest }: Descriptor,
   directory: string,
   unpack: (directory: string) => Promise<unknown>,
 ): Promise<string[]> {
   const tree = join(cache, digest.replace(":", "-"));
-  return inTurn(tree, () => place(tree, seals, directory, unpack));
+  const changed = `the unpacked base layer ${digest} was changed on this machine; it is unpacked again`;
+  return inTurn(tree, async () => {
+    if (!(await isWhole(tree, seals))) {
+      if (await unlessAbsent(stat(tree))) await onChanged?.(changed);
+      await unpackAnew(tree, seals, unpack);
+    }
+    return linkTree(tree, directory, ".");
+  });
 }
 
 const turns = new Map<string, Promise<unknown>>();
@@ -58,31 +67,32 @@ async function inTurn<Value>(tree: string, work: () => Promise<Value>): Promise<
   }
 }
 
-async function place(
+const sealFileOf = (tree: string) => `${tree}.seal`;
+
+async function isWhole(tree: string, seals: BaseLayers["seals"]): Promise<boolean> {
+  const seal = await unlessAbsent(readFile(sealFileOf(tree), "utf8"));
+  return seal !== undefined && (await seals.matches(tree, seal));
+}
+
+async function unpackAnew(
   tree: string,
   seals: BaseLayers["seals"],
-  directory: string,
   unpack: (directory: string) => Promise<unknown>,
-): Promise<string[]> {
-  const sealFile = `${tree}.seal`;
-  const seal = await unlessAbsent(readFile(sealFile, "utf8"));
-  const isWhole = seal !== undefined && (await seals.matches(tree, seal));
-  if (!isWhole) {
-    await rm(sealFile, { force: true });
-    await removeSealed(tree);
-    // Made whole beside its place, so that a crash leaves nothing that looks finished.
-    const draft = `${tree}.${randomUUID()}`;
-    try {
-      await unpack(draft);
-      await writeFile(sealFile, await seals.seal(draft), { mode: 0o600 });
-      await rename(draft, tree).catch(async (reason) => {
-        if (!(await unlessAbsent(stat(tree)))) throw reason;
-      });
-    } finally {
-      await removeSealed(draft);
-    }
+): Promise<void> {
+  // The tree first: one without a seal would look changed after a crash in between.
+  await removeSealed(tree);
+  await rm(sealFileOf(tree), { force: true });
+  // Made whole beside its place, so that a crash leaves nothing that looks finished.
+  const draft = `${tree}.${randomUUID()}`;
+  try {
+    await unpack(draft);
+    await writeFile(sealFileOf(tree), await seals.seal(draft), { mode: 0o600 });
+    await rename(draft, tree).catch(async (reason) => {
+      if (!(await unlessAbsent(stat(tree)))) throw reason;
+    });
+  } finally {
+    await removeSealed(draft);
   }
-  return linkTree(tree, directory, ".");
 }
 
 /** What may not be written to cannot be emptied. */

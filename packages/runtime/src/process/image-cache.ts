@@ -44,9 +44,12 @@ export interface ImageCacheOptions {
   readonly directory: string;
   readonly source: ImageSource;
   readonly seals: TreeSeals;
+  /** Told before an image that somebody changed is thrown away; what it throws keeps the job from starting. */
+  readonly onChanged?: ((because: string) => Promise<void>) | undefined;
 }
 
-export function createImageCache({ directory, source, seals }: ImageCacheOptions): ImageCache {
+export function createImageCache(options: ImageCacheOptions): ImageCache {
+  const { directory, source, seals, onChanged } = options;
   const getting = new Map<string, Promise<UnpackedImage>>();
 
   return { get };
@@ -65,8 +68,9 @@ export function createImageCache({ directory, source, seals }: ImageCacheOptions
     const found = await readImage(path);
     if (found === "none") return unpack(ref, path);
     if (found !== "changed") return found;
+    const note = `the unpacked image ${ref.digest} was changed on this machine; it is unpacked again`;
+    await onChanged?.(note);
     await discard(path);
-    const note = `the unpacked image ${ref.digest} was changed on this machine; it was unpacked again`;
     return { ...(await unpack(ref, path)), note };
   }
 

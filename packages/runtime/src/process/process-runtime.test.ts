@@ -6,7 +6,7 @@ import { chmod, mkdir, readdir, readFile, rm, rmdir, stat, writeFile } from "nod
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import type { Failure } from "@exclave/core";
+import { Failure } from "@exclave/core";
 import type { JobSpec } from "../job-runtime.ts";
 import { collect, ended, outputText, until } from "../testing/job-observation.ts";
 import { describeJobRuntime } from "../testing/job-runtime-contract.ts";
@@ -231,6 +231,36 @@ describe("the process runtime", () => {
       });
     }
   }
+
+  test("that an image was changed is said before it is unpacked again, and nothing starts unsaid", async (t) => {
+    const { under, spec } = await prepared(t, shell("echo good"));
+    const later = await specOf(under, shell("echo good"));
+    cleanUp(t, under.runtime, later.name);
+    await under.runtime.start(spec);
+    await ended(under.runtime, spec.name);
+    const [image] = await readdir(join(under.directory, "images"));
+    const root = join(under.directory, "images", image ?? "", "root");
+    await TAMPERING["a changed program"]?.(root);
+    const said: string[] = [];
+    const unsaid = under.open({
+      onImageChanged: async () => {
+        throw new Failure("disk_full", "there is no room for it on record");
+      },
+    });
+    const runtime = under.open({
+      onImageChanged: async (because) => {
+        said.push(because, await readFile(join(root, "program"), "utf8"));
+      },
+    });
+
+    await assert.rejects(unsaid.start(later), /no room for it on record/);
+    await runtime.start(later);
+
+    assert.match(said[0] ?? "", /the unpacked image sha256:[0-9a-f]+ was changed on this machine/);
+    assert.match(said[1] ?? "", /echo evil/);
+    await ended(runtime, later.name);
+    assert.match(await outputText(runtime, later.name), /good\n$/);
+  });
 
   test("what an image holds is not writable", async (t) => {
     const { under, spec } = await prepared(t, shell("exit 0"));

@@ -40,6 +40,8 @@ export interface ProcessRuntimeOptions {
   readonly openImage: ImageSource;
   /** Shared with whoever unpacks, so that what both link to is hashed once. */
   readonly seals?: TreeSeals;
+  /** Told before an unpacked image that somebody changed is thrown away and unpacked again. */
+  readonly onImageChanged?: (because: string) => Promise<void>;
   /** Where long-running services leave word of themselves; the same for every job. */
   readonly runDirectory?: string;
   /** The search path jobs get, after their image's own. */
@@ -70,6 +72,7 @@ export function createProcessRuntime(options: ProcessRuntimeOptions): JobRuntime
     directory: join(directory, "images"),
     source: options.openImage,
     seals: options.seals ?? createTreeSeals(),
+    onChanged: options.onImageChanged,
   });
   const keeper = {
     nodePath: options.nodePath ?? process.execPath,

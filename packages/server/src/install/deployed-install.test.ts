@@ -112,6 +112,27 @@ describe("a deployed install", () => {
     assert.deepEqual(others, []);
   });
 
+  test("shows for a while what its agent noticed, the newest of a kind", async (t) => {
+    let ahead = 0;
+    const at = await deployedWorld(t, { now: () => Date.now() + ahead });
+    const agent = at.install.agent();
+    assert.ok(agent);
+
+    const alarm = (code: string, because: string) =>
+      agent.say({ type: "alarm", at: 1, code, because });
+    await alarm("image_changed", "the unpacked image sha256:1 was changed");
+    await alarm("image_changed", "the unpacked image sha256:2 was changed");
+    await alarm("clock_set_back", "this machine's clock says 2020");
+
+    const shown = (await show(at)).alarms.map(({ because }) => because);
+    assert.deepEqual(shown, [
+      "the unpacked image sha256:2 was changed",
+      "this machine's clock says 2020",
+    ]);
+    ahead = 8 * 24 * 60 * 60_000;
+    assert.deepEqual((await show(at)).alarms, []);
+  });
+
   test("keeps a removed component until its removal is asked for by name", async (t) => {
     const at = await deployedWorld(t);
     at.install.done.length = 0;

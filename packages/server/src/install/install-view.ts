@@ -65,14 +65,19 @@ export function viewInstall(facts: InstallFacts, now: Instant): InstallView {
   };
 }
 
-/** How long a lost journal is shown for. */
+/** How long a lost journal, or what an agent noticed, is shown for. */
 const ALARM_SHOWN_MS = 7 * 24 * 60 * 60_000;
 
 function alarmsOf({ agent }: InstallFacts, now: Instant): AlarmView[] {
-  if (!agent?.reset || now - agent.reset.at > ALARM_SHOWN_MS) return [];
-  const { at, because } = agent.reset;
   const kept = "what it keeps in its vault it still has; jobs it no longer knows end as lost";
-  return [{ at: timeOf(at), because: `the agent started over: ${because}; ${kept}` }];
+  const reset = agent?.reset && {
+    at: agent.reset.at,
+    because: `the agent started over: ${agent.reset.because}; ${kept}`,
+  };
+  return [...(reset ? [reset] : []), ...(agent?.alarms ?? [])]
+    .filter(({ at }) => now - at <= ALARM_SHOWN_MS)
+    .sort((a, b) => a.at - b.at)
+    .map(({ at, because }) => ({ at: timeOf(at), because }));
 }
 
 function viewHold({ component, because, endsWhen }: Hold): HoldView {

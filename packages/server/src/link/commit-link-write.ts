@@ -2,11 +2,12 @@
 // connection of the same agent has taken over.
 
 import type { AgentEvent, AppliedComponent } from "@exclave/api";
-import { type AuditEntry, advanceJob, Failure, unreachable } from "@exclave/core";
+import { type AuditEntry, advanceJob, Failure, type Instant, unreachable } from "@exclave/core";
 import { audit, type ServerContext } from "../context.ts";
 import { endUnheard } from "../job/cancel-job.ts";
 import type { AgentRow, InstallRow, JobRow } from "../store/rows.ts";
 import { componentKey, type Tables } from "../store/store.ts";
+import { keepAlarm } from "./agent-alarms.ts";
 import type { AgentEventWrites, InventoryFacts } from "./agent-event-writes.ts";
 import { applyAgentEvent } from "./apply-agent-event.ts";
 import { isWaiting, type LinkWrite, type SequencedCommand } from "./link-state.ts";
@@ -41,7 +42,11 @@ export function commitLinkWrite(
         await tx.outbox.trim(agent.audience, write.seq);
         return NOTHING;
       case "event":
-        await tx.agents.put({ ...agent, upAcked: write.seq, ...trustIn(write.event) });
+        await tx.agents.put({
+          ...agent,
+          upAcked: write.seq,
+          ...ofAgent(agent, write.event, context.now()),
+        });
         return commitAgentEvent(tx, agent, write.event, { ...context, isHealthOften });
       default:
         return unreachable(write);
@@ -49,8 +54,10 @@ export function commitLinkWrite(
   });
 }
 
-function trustIn(event: AgentEvent): Partial<AgentRow> {
-  return event.type === "trust_changed" ? { trustVersion: event.version } : {};
+/** What an event says of the agent itself. */
+function ofAgent({ alarms }: AgentRow, event: AgentEvent, now: Instant): Partial<AgentRow> {
+  if (event.type === "trust_changed") return { trustVersion: event.version };
+  return event.type === "alarm" ? { alarms: keepAlarm(alarms, event, now) } : {};
 }
 
 async function fencedAgent(tx: Tables, id: string, epoch: number): Promise<AgentRow> {

@@ -95,6 +95,8 @@ export const AgentRow = z.object({
   downAcked: z.int().nonnegative(),
   /** When this server last saw that one of the two had lost what the other relies on. */
   reset: z.object({ at: Instant, because: z.string() }).nullable().default(null),
+  /** What it noticed last, one of a code. */
+  alarms: z.array(z.object({ at: Instant, code: z.string(), because: z.string() })).default([]),
 });
 export type AgentRow = z.infer<typeof AgentRow>;
 
