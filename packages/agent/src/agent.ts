@@ -3,7 +3,7 @@
 // loop and comes back as another input.
 
 import { encodeLogFrame, type Grant, helloBytes, type Timers } from "@exclave/api";
-import { type JobName, unreachable } from "@exclave/core";
+import { exitInWords, type JobName, unreachable } from "@exclave/core";
 import type { JobRuntime } from "@exclave/runtime";
 import { advanceAgent } from "./core/agent-core.ts";
 import {
@@ -17,7 +17,6 @@ import {
 import { type Identity, signWith } from "./identity/identity.ts";
 import { awaitExit } from "./job/follow-job.ts";
 import type { Jobs } from "./job/jobs.ts";
-import { inWords } from "./job/judge-end.ts";
 import type { Spool } from "./job/spool.ts";
 import type { Journal, JournalWrite } from "./journal/journal.ts";
 import { isDamaged } from "./journal/sqlite-journal.ts";
@@ -246,7 +245,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   /** A job without a manifest here: nothing it says can be passed on, but its end is. */
   async function followForeign(name: JobName): Promise<void> {
     const exit = await untilDone(() => awaitExit({ runtime, timers, signal }, name));
-    const because = `it ended after the agent had lost its journal: ${inWords(exit)}`;
+    const because = `it ended after the agent had lost its journal: ${exitInWords(exit)}`;
     await feed({ kind: "foreign_exited", name, because });
   }
 

@@ -1,7 +1,7 @@
 // Where jobs run. The agent knows jobs only by name, so any runtime can be asked about any job, also
 // one started by an earlier life of the agent.
 
-import type { JobName, Limits } from "@exclave/core";
+import type { JobExit, JobName, Limits } from "@exclave/core";
 
 export interface JobSpec {
   readonly name: JobName;
@@ -32,15 +32,7 @@ export type JobRun =
   | { readonly kind: "running" }
   | { readonly kind: "exited"; readonly exit: JobExit };
 
-export type JobExit =
-  | { readonly kind: "code"; readonly code: number }
-  | { readonly kind: "signal"; readonly signal: string }
-  | { readonly kind: "out-of-memory" }
-  | { readonly kind: "deadline" }
-  /** It went over another of its limits and was ended for it. */
-  | { readonly kind: "over-limit"; readonly because: string }
-  /** It is gone and left no word: its keeper was killed with it. */
-  | { readonly kind: "lost"; readonly because: string };
+export type { JobExit };
 
 /**
  * How a runtime holds a job to one of its limits. `enforced`: by the kernel, at once. `watched`: looked

@@ -15,7 +15,7 @@ import {
   recordOf,
 } from "../testing/builders.ts";
 import { agentWith, emptyJournal, kinds, nameOf, SUCCEEDED } from "../testing/core-agent.ts";
-import { NOTHING_SAID } from "./agent-jobs.ts";
+import { NOTHING_SAID } from "./agent-job-end.ts";
 import type { AgentEffect } from "./agent-state.ts";
 
 describe("after a crash", () => {

@@ -11,7 +11,8 @@ import {
 } from "@exclave/api";
 import { type JobName, jobName, type Manifest, unreachable } from "@exclave/core";
 import type { JobRecord } from "../journal/journal.ts";
-import { handleCancel, handleGrant, handleJoin } from "./agent-jobs.ts";
+import { handleCancel } from "./agent-cancel.ts";
+import { handleGrant, handleJoin } from "./agent-jobs.ts";
 import { EVENTS_KEPT_MAX, JOBS_HELD_MAX, LOG_CREDIT_BYTES_MAX } from "./agent-limits.ts";
 import { foreignOrigin, refuseOrigin } from "./agent-origins.ts";
 import {

@@ -2,7 +2,7 @@
 // loss this is what the vault still knew, made durable again, and a full inventory for the server.
 
 import { JobId, type JobName, jobName } from "@exclave/core";
-import { endJob, lostJob, NOTHING_SAID } from "./agent-jobs.ts";
+import { endJob, NOTHING_SAID, openEnd } from "./agent-job-end.ts";
 import { appliedComponents } from "./agent-schedule.ts";
 import type { AgentJob } from "./agent-state.ts";
 import { act, journal, record, type Turn } from "./turn.ts";
@@ -30,8 +30,9 @@ export function resumeAfterLoss(turn: Turn, found: readonly JobName[]): void {
   for (const name of leftovers) act(turn, { kind: "remove", name });
 
   // Gone from the runtime too: whether it began is known to nobody, so it is not begun again.
+  const because = "the agent lost its journal, and the runtime no longer knows the job";
   for (const [name, job] of jobs) {
-    if (!found.includes(name)) endJob(turn, job, lostJob(job));
+    if (!found.includes(name)) endJob(turn, job, openEnd(job, "lost", because));
   }
 }
 

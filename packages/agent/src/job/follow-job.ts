@@ -3,14 +3,13 @@
 
 import { createHmac } from "node:crypto";
 import type { Timers } from "@exclave/api";
-import { canonicalJson, type JobName } from "@exclave/core";
-import type { JobExit, JobRuntime } from "@exclave/runtime";
+import { canonicalJson, type JobExit, type JobName, judgeEnd } from "@exclave/core";
+import type { JobRuntime } from "@exclave/runtime";
 import type { EndedJob } from "../core/agent-state.ts";
 import { stepOf } from "../core/job-record.ts";
 import type { JobRecord, KeptOutput } from "../journal/journal.ts";
 import type { Log } from "../log.ts";
 import { createJobOutput, type JobOutputReader } from "./job-output.ts";
-import { judgeEnd } from "./judge-end.ts";
 import type { Spool, SpoolWriter } from "./spool.ts";
 
 const RETRY_MS = 2_000;

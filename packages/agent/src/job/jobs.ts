@@ -14,7 +14,7 @@ import {
 } from "@exclave/core";
 import { isContentLost } from "@exclave/oci";
 import type { JobRun, JobRuntime, JobSpec } from "@exclave/runtime";
-import { NOTHING_SAID } from "../core/agent-jobs.ts";
+import { NOTHING_SAID } from "../core/agent-job-end.ts";
 import type { AgentHappening, EndedJob } from "../core/agent-state.ts";
 import { stepOf } from "../core/job-record.ts";
 import type { JobRecord, Journal, ScheduleEntry, SeenHealth } from "../journal/journal.ts";

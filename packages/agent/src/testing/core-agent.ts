@@ -9,7 +9,7 @@ import {
   type TrustDocument,
 } from "@exclave/core";
 import { advanceAgent } from "../core/agent-core.ts";
-import { NOTHING_SAID } from "../core/agent-jobs.ts";
+import { NOTHING_SAID } from "../core/agent-job-end.ts";
 import {
   type AgentEffect,
   type AgentHappening,

@@ -97,7 +97,7 @@ export function planInstall({ wanted, seen, now, policy }: PlanInput): InstallPl
 }
 
 /**
- * Nothing is piled up for an agent that is away: when it is back, the context may look different. One
+ * Nothing is piled up for an agent that is away: when it is back, everything may look different. One
  * that was there is missed even when nothing is to be done: nobody looks at what is deployed.
  */
 function withoutAgent(

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ResultLine } from "@exclave/core";
-import type { JobExit } from "@exclave/runtime";
-import { judgeEnd } from "./judge-end.ts";
+import type { ResultLine } from "./job-line.ts";
+import { type JobExit, judgeEnd } from "./judge-end.ts";
 
 const ok: ResultLine = { type: "result", ok: true };
 const bad: ResultLine = { type: "result", ok: false, failure: { code: "tool", message: "no" } };
