@@ -110,6 +110,8 @@ export const HoldView = z.object({
   component: z.string().nullable(),
   because: z.string(),
   endsWhen: z.string(),
+  /** What a person types to end it, or to end it at once; null where it ends by itself. */
+  command: z.string().nullable(),
 });
 export type HoldView = z.infer<typeof HoldView>;
 

@@ -47,6 +47,7 @@ export * from "./net/plain-http.ts";
 export * from "./plan/channel-move.ts";
 export * from "./plan/decide-repair.ts";
 export * from "./plan/deploy-key.ts";
+export * from "./plan/hold.ts";
 export * from "./plan/install-state.ts";
 export * from "./plan/plan-install.ts";
 export * from "./plan/retry.ts";

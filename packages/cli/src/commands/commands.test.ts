@@ -63,7 +63,12 @@ describe("answers", () => {
       at: new Date(1_800_000_000_000).toISOString(),
       because: "the agent started over",
     };
-    const hold = { component: "web", because: "api failed", endsWhen: "somebody retries" };
+    const hold = {
+      component: "web",
+      because: "api failed",
+      endsWhen: "somebody retries",
+      command: "retry",
+    };
     const double = await createApiDouble(t, {
       getInstall: () => installView({ phase: "held", holds: [hold], alarms: [alarm] }),
     });

@@ -1,6 +1,6 @@
 // One install for people: where it stands, its components, and every reason why it is not further.
 
-import type { ComponentView, InstallView } from "@exclave/api";
+import type { ComponentView, HoldView, InstallView } from "@exclave/api";
 import { type Cli, type Paint, toneOf } from "../program/cli.ts";
 import { pairs, shortDigest, table, time } from "./output.ts";
 
@@ -48,11 +48,13 @@ function alarmsText({ alarms }: InstallView): string[] {
 
 function holdsText({ holds }: InstallView): string[] {
   if (holds.length === 0) return [];
-  const lines = holds.map(
-    ({ component, because, endsWhen }) =>
-      `  ${component ?? "install"}: ${because}; ends when ${endsWhen}`,
-  );
+  const lines = holds.map((hold) => `  ${hold.component ?? "install"}: ${holdText(hold)}`);
   return [["waits:", ...lines].join("\n")];
+}
+
+/** Where no command is named, nobody has to do anything, and it says so. */
+export function holdText({ because, endsWhen, command }: HoldView): string {
+  return `${because}; ends ${command === null ? "by itself " : ""}when ${endsWhen}`;
 }
 
 function outputText({ outputs, healthBecause, health }: ComponentView): string {

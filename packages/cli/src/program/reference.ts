@@ -38,7 +38,7 @@ Fields are added, never renamed. Times are milliseconds since 1970.
   (\`setting-up | deploying | settled | held | destroying | destroyed\`), \`health\`
   (\`healthy | degraded | missing | unknown\`), \`agent\`, \`inputs\`, \`components[]\` (\`name\`, \`type\`, \`state\`, \`health\`,
   \`healthBecause\`, \`drift\`, \`artifact\`, \`wantedArtifact\`, \`outputs\`, \`activeJob\`, \`dependsOn\`) and \`holds[]\`
-  (\`component\`, \`because\`, \`endsWhen\`). \`install create\`, \`deploy\` and \`destroy\` answer with the same.
+  (\`component\`, \`because\`, \`endsWhen\`, \`command\`: what ends it, null where it ends by itself). \`install create\`, \`deploy\` and \`destroy\` answer with the same.
 - \`job list -o json\`: an array of \`id\`, \`operation\`, \`install\`, \`component\`, \`state\`, \`attempt\`, \`because\`, \`requestedBy\`,
   \`createdAt\`, \`startedAt\`, \`endedAt\`, \`failure\` (\`code\`, \`message\`), \`exitCode\`, …; \`job show\` is one of them.
 - \`release -o json\`: \`id\`, \`app\`, \`version\`, \`state\` (\`building | ready | failed\`), \`digest\`, \`signed\`, \`channel\`,

@@ -22,17 +22,23 @@ describe("judgeDeploy", () => {
   });
 
   test("waits with the reason of the first hold", () => {
-    const holds = [{ component: "web", because: "api is not deployed", endsWhen: "api is" }];
+    const holds = [
+      { component: "web", because: "api is not deployed", endsWhen: "api is", command: null },
+    ];
 
     const verdict = judgeDeploy(seen({ phase: "held", health: "missing", holds }));
 
     assert.equal(verdict.kind, "waiting");
-    assert.ok(verdict.lines.includes("  waits: web: api is not deployed; ends when api is"));
+    assert.ok(
+      verdict.lines.includes("  waits: web: api is not deployed; ends by itself when api is"),
+    );
   });
 
   test("gives up when a component failed for good and nothing is at work", () => {
     const components = [componentView("web", { state: "failed" })];
-    const holds = [{ component: "web", because: "it exited with 3", endsWhen: "it changes" }];
+    const holds = [
+      { component: "web", because: "it exited with 3", endsWhen: "it changes", command: null },
+    ];
 
     const verdict = judgeDeploy(seen({ phase: "held", health: "degraded", components, holds }));
 
@@ -47,7 +53,12 @@ describe("judgeDeploy", () => {
     const held = { phase: "held", health: "degraded" } as const;
     const busy = [failed, componentView("api", { activeJob: "j" })];
     const later = [
-      { component: "web", because: "backing off", endsWhen: "at 10:00 it is tried again" },
+      {
+        component: "web",
+        because: "backing off",
+        endsWhen: "at 10:00 it is tried again",
+        command: null,
+      },
     ];
     const away = { id: null, status: "offline", since: "2026-01-02T03:04:05Z" } as const;
 
@@ -68,7 +79,12 @@ describe("judgeDeploy", () => {
     const agent = { id: null, status: "never", since: null } as const;
     const begun = { phase: "setting-up", health: "unknown", agent } as const;
     const holds = [
-      { component: null, because: "the setup failed", endsWhen: "somebody asks for a retry" },
+      {
+        component: null,
+        because: "the setup failed",
+        endsWhen: "somebody asks for a retry",
+        command: null,
+      },
     ];
 
     const verdict = judgeDeploy(seen({ ...begun, holds }, [setup]));
@@ -94,7 +110,7 @@ describe("judgeDestroy", () => {
     const bare = (endsWhen: string) => ({
       phase: "destroying" as const,
       components: [],
-      holds: [{ component: null, because: "the teardown failed", endsWhen }],
+      holds: [{ component: null, because: "the teardown failed", endsWhen, command: null }],
     });
     const jobs = [{ ...teardown, failure }];
 
@@ -109,7 +125,9 @@ describe("judgeDestroy", () => {
 
   test("gives up when a component failed for good and nothing is at work, and says what helps", () => {
     const web = componentView("web", { state: "failed" });
-    const holds = [{ component: "web", because: "destroy failed (plugin): no", endsWhen: ask }];
+    const holds = [
+      { component: "web", because: "destroy failed (plugin): no", endsWhen: ask, command: null },
+    ];
     const destroying = { phase: "destroying", holds } as const;
     const busy = [web, componentView("api", { activeJob: "j" })];
 

@@ -2,6 +2,7 @@
 // happening?", shared by everything that waits for an install.
 
 import type { ComponentView, HoldView, InstallView, JobView } from "@exclave/api";
+import { holdText } from "../output/install-text.ts";
 import type { Verdict } from "./wait.ts";
 
 export interface InstallSeen {
@@ -69,8 +70,7 @@ export function installLines(install: InstallView): string[] {
     `${install.name}: ${install.phase}, ${version}, agent ${install.agent.status}, ${install.health}`,
     ...install.components.map((component) => `  ${componentText(component)}`),
     ...tellingHolds(install).map(
-      ({ component, because, endsWhen }) =>
-        `  waits: ${component === null ? "" : `${component}: `}${because}; ends when ${endsWhen}`,
+      (hold) => `  waits: ${hold.component === null ? "" : `${hold.component}: `}${holdText(hold)}`,
     ),
   ];
 }

@@ -48,6 +48,7 @@ describe("for what is no longer wanted, the plan", () => {
         component: "api",
         because: "it is deployed and no longer wanted, and nobody said that it may be destroyed",
         endsWhen: "`exclave install deploy acme --allow-destroy api` says so",
+        command: "exclave install deploy acme --allow-destroy api",
       },
     ]);
   });

@@ -3,8 +3,9 @@
 
 import type { ComponentName } from "../ids.ts";
 import { failureHold } from "./failure-hold.ts";
+import { byCommand, byItself, byRelease, type Hold } from "./hold.ts";
 import { type PlanContext, traceOf } from "./plan-context.ts";
-import type { ComponentStep, Decision, Hold } from "./plan-install.ts";
+import type { ComponentStep, Decision } from "./plan-install.ts";
 
 export function decideDestroy(
   component: ComponentName,
@@ -16,7 +17,7 @@ export function decideDestroy(
   if (there.activeJob) {
     const { job, operation, state } = there.activeJob;
     const because = `${operation} job ${job} is ${state}`;
-    return { hold: { component, because, endsWhen: "the job ends" } };
+    return { hold: { component, because, ...byItself("the job ends") } };
   }
 
   const hold =
@@ -39,8 +40,8 @@ function wishHold(component: ComponentName, context: PlanContext): Hold | undefi
   const because = context.isWanted(component)
     ? `its type changed from ${traceOf(context.there(component))?.type} to ${context.wantedNamed(component)?.type}, so it has to be destroyed first`
     : "it is deployed and no longer wanted, and nobody said that it may be destroyed";
-  const endsWhen = `\`exclave install deploy ${context.install} --allow-destroy ${component}\` says so`;
-  return { component, because, endsWhen };
+  const allow = `exclave install deploy ${context.install} --allow-destroy ${component}`;
+  return { component, because, ...byCommand(allow, "says so") };
 }
 
 /** Whoever stands on it: what is wanted with it below, and what is still there that was put on it. */
@@ -49,13 +50,14 @@ function userHold(component: ComponentName, context: PlanContext): Hold | undefi
   if (wanting) {
     const because = `${wanting.name} depends on it`;
     const way = context.isWanted(component) ? "this one gets a new name" : "it is wanted again";
-    return { component, because, endsWhen: `${wanting.name} no longer does, or ${way}` };
+    const does = `has made a release in which ${wanting.name} no longer does, or ${way}`;
+    return { component, because, ...byRelease(context, does) };
   }
   for (const name of context.seen.components.keys()) {
     if (name === component || !standsOn(name, component, context)) continue;
     const isLeaving = !context.isWanted(name) || context.leftovers.includes(name);
-    const endsWhen = isLeaving ? `${name} is destroyed` : `${name} is deployed without it`;
-    return { component, because: `${name} is still deployed on it`, endsWhen };
+    const end = byItself(isLeaving ? `${name} is destroyed` : `${name} is deployed without it`);
+    return { component, because: `${name} is still deployed on it`, ...end };
   }
   return undefined;
 }
@@ -76,7 +78,7 @@ function unsyncedHold(component: ComponentName, context: PlanContext): Hold | un
   const refs = [trace?.plugin, trace?.artifact, trace?.index].filter((ref) => ref !== undefined);
   if (refs.every(context.isSynced)) return undefined;
   const because = "what it takes to destroy it is not in the install's registry";
-  return { component, because, endsWhen: "the sync has brought it" };
+  return { component, because, ...byItself("the sync has brought it") };
 }
 
 function reasonToDestroy(component: ComponentName, context: PlanContext): string {

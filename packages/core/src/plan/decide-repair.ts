@@ -2,6 +2,7 @@
 // times, with growing pauses, and then ask somebody.
 
 import { Instant } from "../ids.ts";
+import { byCommand } from "./hold.ts";
 import type { Ailment, SeenComponent, WantedComponent } from "./install-state.ts";
 import type { PlanContext } from "./plan-context.ts";
 import type { Decision } from "./plan-install.ts";
@@ -35,20 +36,22 @@ export function decideRepair(
 
   const is = `it is ${ailment.kind} since ${inWords(ailment.since)}: ${ailment.because}`;
   const component = want.name;
-  const byHand = `\`exclave install deploy ${context.install} --component ${component}\` applies it again`;
+  const apply = `exclave install deploy ${context.install} --component ${component}`;
+  const byHand = byCommand(apply, "applies it again");
   const never = neverRepaired(want);
   if (never) {
-    return decided({ hold: { component, because: `${is}; ${never}`, endsWhen: byHand } });
+    return decided({ hold: { component, because: `${is}; ${never}`, ...byHand } });
   }
   const done = isNewAilment(ailment, repairs) ? 0 : (repairs?.attempts ?? 0);
   if (done >= REPAIRS_MAX) {
     const because = `${is}; ${done} repairs did not help`;
-    return decided({ hold: { component, because, endsWhen: byHand } });
+    return decided({ hold: { component, because, ...byHand } });
   }
   const nextAt = Instant.parse(Math.max(dueAt, (repairs?.at ?? 0) + repairPauseMs(done)));
   if (context.now < nextAt) {
-    const endsWhen = `it is applied again at ${inWords(nextAt)}, or ${byHand}`;
-    return decided({ hold: { component, because: is, endsWhen, until: nextAt } });
+    const again = `it is applied again at ${inWords(nextAt)}`;
+    const either = byCommand(apply, "applies it at once", again);
+    return decided({ hold: { component, because: is, ...either, until: nextAt } });
   }
   const repair = done + 1;
   return { kind: "apply", repair, because: `${is}; repair ${repair} of ${REPAIRS_MAX}` };

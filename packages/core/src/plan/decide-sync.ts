@@ -2,6 +2,7 @@
 
 import { digestOf } from "../encoding/sha256.ts";
 import type { ArtifactRef } from "../manifest/manifest.ts";
+import { atTime, byItself } from "./hold.ts";
 import { artifactKey } from "./install-state.ts";
 import { type PlanContext, traceOf } from "./plan-context.ts";
 import type { Decision } from "./plan-install.ts";
@@ -14,7 +15,7 @@ export function decideSync(context: PlanContext): Decision | undefined {
   const { activeSync, syncFailure } = context.seen;
   if (activeSync) {
     const because = `sync job ${activeSync.job} is ${activeSync.state}`;
-    return { hold: { because, endsWhen: "the sync ends" } };
+    return { hold: { because, ...byItself("the sync ends") } };
   }
 
   const key = digestOf(materials.map(artifactKey).toSorted());
@@ -23,14 +24,13 @@ export function decideSync(context: PlanContext): Decision | undefined {
     const retry = decideRetry(syncFailure, context.now);
     if (retry.kind === "later") {
       const because = `the sync failed (${code}): ${message}`;
-      const endsWhen = `it is tried again at ${new Date(retry.until).toISOString()}`;
-      return { hold: { because, endsWhen, until: retry.until } };
+      return { hold: { because, ...atTime(retry.until) } };
     }
     if (retry.kind === "not-by-itself") {
       const because = `the sync failed (${code}): ${message}; ${retry.because}`;
-      const ask = askForRetry(context);
-      const endsWhen = context.mode === "destroyed" ? ask : `another release is wanted, or ${ask}`;
-      return { hold: { because, endsWhen } };
+      const isLeaving = context.mode === "destroyed";
+      const end = askForRetry(context, isLeaving ? undefined : "another release is wanted");
+      return { hold: { because, ...end } };
     }
   }
 

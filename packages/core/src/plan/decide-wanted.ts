@@ -3,6 +3,7 @@
 import type { ComponentName, Digest } from "../ids.ts";
 import { decideRepair } from "./decide-repair.ts";
 import { failureHold } from "./failure-hold.ts";
+import { byItself, byRelease } from "./hold.ts";
 import type { SeenComponent, WantedComponent } from "./install-state.ts";
 import type { PlanContext } from "./plan-context.ts";
 import type { ComponentStep, Decision, PlanPolicy } from "./plan-install.ts";
@@ -19,7 +20,7 @@ export function decideWanted(
   if (there.activeJob) {
     const { job, operation, state } = there.activeJob;
     const because = `${operation} job ${job} is ${state}`;
-    return { hold: { component, because, endsWhen: "the job ends" } };
+    return { hold: { component, because, ...byItself("the job ends") } };
   }
   const repair = context.isCurrent(want) ? decideRepair(want, there, context) : undefined;
   if (repair?.kind === "decided") return repair.decision;
@@ -52,6 +53,7 @@ function decideDeploy(
       hold: {
         component: want.name,
         because: `its plan (${plan.risk}) waits for consent: ${plan.summary}`,
+        // No command yet: no policy that wants consent reaches an install so far.
         endsWhen: `somebody agrees to plan ${plan.digest}`,
       },
     };
@@ -99,16 +101,16 @@ function dependencyHold(want: WantedComponent, context: PlanContext) {
   if (waiting === undefined) return undefined;
 
   const component = want.name;
-  const endsWhen = `${waiting} is deployed`;
-  const dependency = context.wantedNamed(waiting);
-  if (!dependency)
-    return { component, because: `it needs ${waiting}, which is not wanted`, endsWhen };
+  if (!context.isWanted(waiting)) {
+    const because = `it needs ${waiting}, which is not wanted`;
+    return { component, because, ...byRelease(context, `has made a release with ${waiting}`) };
+  }
 
   const failure = context.there(waiting).lastFailure;
   const because = failure
     ? `it needs ${waiting}, whose ${failure.operation} failed (${failure.code}): ${failure.message}`
     : `it needs ${waiting}, which is not deployed as wanted yet`;
-  return { component, because, endsWhen };
+  return { component, because, ...byItself(`${waiting} is deployed`) };
 }
 
 function isReady(name: ComponentName, context: PlanContext): boolean {
@@ -128,5 +130,5 @@ function unsyncedHold(want: WantedComponent, context: PlanContext) {
   const missing = refs.filter(({ ref }) => !context.isSynced(ref)).map(({ name }) => name);
   if (missing.length === 0) return undefined;
   const because = `not in the install's registry yet: ${missing.join(", ")}`;
-  return { component: want.name, because, endsWhen: "the sync has brought it" };
+  return { component: want.name, because, ...byItself("the sync has brought it") };
 }

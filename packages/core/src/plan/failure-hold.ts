@@ -3,8 +3,8 @@
 import type { ComponentOperation, LastFailure } from "../consequence/failed-attempts.ts";
 import { unreachable } from "../failure.ts";
 import type { ComponentName, Digest } from "../ids.ts";
+import { atTime, type Hold } from "./hold.ts";
 import type { PlanContext } from "./plan-context.ts";
-import type { Hold } from "./plan-install.ts";
 import { askForRetry, decideRetry } from "./retry.ts";
 
 /** Undefined when nothing stands in the way: no failure, one of something else, or its time has come. */
@@ -24,17 +24,11 @@ export function failureHold(
     case "now":
       return undefined;
     case "later":
-      return {
-        component,
-        because: failed,
-        endsWhen: `it is tried again at ${new Date(retry.until).toISOString()}`,
-        until: retry.until,
-      };
+      return { component, because: failed, ...atTime(retry.until) };
     case "not-by-itself": {
-      const ask = askForRetry(context);
-      const endsWhen =
-        failure.operation === "destroy" ? ask : `what is deployed changes, or ${ask}`;
-      return { component, because: `${failed}; ${retry.because}`, endsWhen };
+      const isLeaving = failure.operation === "destroy";
+      const end = askForRetry(context, isLeaving ? undefined : "what is deployed changes");
+      return { component, because: `${failed}; ${retry.because}`, ...end };
     }
     default:
       return unreachable(retry);

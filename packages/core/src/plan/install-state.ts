@@ -13,6 +13,9 @@ import type { ArtifactRef } from "../manifest/manifest.ts";
 
 export interface Wanted {
   readonly install: InstallName;
+  /** The app's name and the channel it follows: who has to make another release is told so. */
+  readonly app: string;
+  readonly channel: string;
   readonly mode: "present" | "destroyed";
   /** What the components come from; shown in reasons. */
   readonly release?: string;

@@ -52,6 +52,8 @@ export function component(name: string, sketch: Sketch = {}): WantedComponent {
 export function wanted(components: WantedComponent[], changes: Partial<Wanted> = {}): Wanted {
   return {
     install: InstallName.parse("acme"),
+    app: "crm",
+    channel: "stable",
     mode: "present",
     runner,
     components,

@@ -14,6 +14,8 @@ import {
 
 export interface PlanContext {
   readonly install: string;
+  readonly app: string;
+  readonly channel: string;
   readonly mode: Wanted["mode"];
   readonly now: Instant;
   readonly seen: Seen;
@@ -45,6 +47,8 @@ export function createPlanContext(request: Wanted, seen: Seen, now: Instant): Pl
 
   const context: PlanContext = {
     install: request.install,
+    app: request.app,
+    channel: request.channel,
     mode: request.mode,
     now,
     seen,

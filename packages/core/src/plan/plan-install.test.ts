@@ -225,7 +225,8 @@ describe("without its agent, the plan", () => {
       holds: [
         {
           because: "the agent is offline since 1970-01-01T00:00:00.000Z",
-          endsWhen: "the agent connects again",
+          endsWhen: "the agent connects again, or `exclave install setup acme` starts it anew",
+          command: "exclave install setup acme",
         },
       ],
     });
@@ -237,7 +238,8 @@ describe("without its agent, the plan", () => {
     assert.deepEqual(holds, [
       {
         because: "the install's agent has never connected",
-        endsWhen: "setup has started the agent and it connects",
+        endsWhen: "the agent connects, or `exclave install setup acme` starts it anew",
+        command: "exclave install setup acme",
       },
     ]);
   });

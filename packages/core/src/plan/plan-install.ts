@@ -10,8 +10,9 @@ import type { ArtifactRef } from "../manifest/manifest.ts";
 import { decideDestroy } from "./decide-destroy.ts";
 import { decideSync } from "./decide-sync.ts";
 import { decideWanted } from "./decide-wanted.ts";
+import { byCommand, type Hold } from "./hold.ts";
 import type { Seen, SeenAgent, Wanted } from "./install-state.ts";
-import { createPlanContext } from "./plan-context.ts";
+import { createPlanContext, type PlanContext } from "./plan-context.ts";
 
 export interface PlanInput {
   readonly wanted: Wanted;
@@ -63,15 +64,6 @@ export interface ComponentStep {
   readonly because: string;
 }
 
-export interface Hold {
-  /** Absent when it is about the whole install. */
-  readonly component?: ComponentName;
-  readonly because: string;
-  readonly endsWhen: string;
-  /** Set when waiting alone ends the hold. */
-  readonly until?: Instant;
-}
-
 export type Decision =
   | { readonly step: Step; readonly hold?: never; readonly wakeAt?: never }
   | { readonly hold: Hold; readonly step?: never; readonly wakeAt?: never }
@@ -91,31 +83,30 @@ export function planInstall({ wanted, seen, now, policy }: PlanInput): InstallPl
     holds: decisions.flatMap((decision) => decision?.hold ?? []),
     ...(wakes.length > 0 ? { wakeAt: Instant.parse(Math.min(...wakes)) } : {}),
   };
-  return seen.agent.status === "online"
-    ? plan
-    : withoutAgent(plan, seen.agent, context.wanted.length > 0);
+  return seen.agent.status === "online" ? plan : withoutAgent(plan, seen.agent, context);
 }
 
 /**
  * Nothing is piled up for an agent that is away: when it is back, everything may look different. One
- * that was there is missed even when nothing is to be done: nobody looks at what is deployed.
+ * that was there is missed even when nothing is to be done: nobody looks at what is deployed. It may
+ * come back by itself; setup is what brings one back that cannot.
  */
 function withoutAgent(
   plan: InstallPlan,
   agent: Exclude<SeenAgent, { status: "online" }>,
-  isPresent: boolean,
+  { install, wanted }: Pick<PlanContext, "install" | "wanted">,
 ): InstallPlan {
   const isIdle = plan.steps.length === 0 && plan.holds.length === 0;
-  if (isIdle && !(isPresent && agent.status === "offline")) return plan;
-  const hold: Hold =
-    agent.status === "never"
-      ? {
-          because: "the install's agent has never connected",
-          endsWhen: "setup has started the agent and it connects",
-        }
-      : {
-          because: `the agent is offline since ${new Date(agent.since).toISOString()}`,
-          endsWhen: "the agent connects again",
-        };
-  return { steps: [], holds: [hold] };
+  if (isIdle && !(wanted.length > 0 && agent.status === "offline")) return plan;
+  return { steps: [], holds: [agentHold(agent, install)] };
+}
+
+export function agentHold(agent: Exclude<SeenAgent, { status: "online" }>, install: string): Hold {
+  const isNew = agent.status === "never";
+  const because = isNew
+    ? "the install's agent has never connected"
+    : `the agent is offline since ${new Date(agent.since).toISOString()}`;
+  const back = `the agent connects${isNew ? "" : " again"}`;
+  const setup = `exclave install setup ${install}`;
+  return { because, ...byCommand(setup, "starts it anew", back) };
 }

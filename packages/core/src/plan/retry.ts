@@ -3,6 +3,7 @@
 import type { FailedAttempts } from "../consequence/failed-attempts.ts";
 import { FAILURES, unreachable } from "../failure.ts";
 import { Instant } from "../ids.ts";
+import { byCommand, type HoldEnd } from "./hold.ts";
 import type { PlanContext } from "./plan-context.ts";
 
 /** With the pauses below: six attempts in the first ten minutes, whatever the cause, and no more. */
@@ -53,7 +54,10 @@ export function backoffMs(attempts: number): number {
 }
 
 /** What somebody types to have it tried again: a deploy is refused where everything is to go. */
-export function askForRetry({ install, mode }: Pick<PlanContext, "install" | "mode">): string {
+export function askForRetry(
+  { install, mode }: Pick<PlanContext, "install" | "mode">,
+  otherwise?: string,
+): HoldEnd {
   const verb = mode === "destroyed" ? "destroy" : "deploy";
-  return `\`exclave install ${verb} ${install}\` asks for a retry`;
+  return byCommand(`exclave install ${verb} ${install}`, "asks for a retry", otherwise);
 }

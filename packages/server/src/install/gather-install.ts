@@ -117,6 +117,8 @@ export function wantedOf({ install, release, app, indexes }: InstallFacts): Want
   const index = release && indexes.get(release.id);
   return {
     install: InstallName.parse(install.name),
+    app: install.appName,
+    channel: install.channel,
     mode: install.mode,
     ...(release ? { release: release.version } : {}),
     ...(index ? { index } : {}),
@@ -176,7 +178,7 @@ export function seenOf(facts: InstallFacts, now: Instant): Seen {
   };
 }
 
-function seenAgent({ agent, isAgentOnline, watch }: InstallFacts): SeenAgent {
+export function seenAgent({ agent, isAgentOnline, watch }: InstallFacts): SeenAgent {
   if (isAgentOnline) return { status: "online", ...(watch ? { since: watch.since } : {}) };
   if (!agent?.everConnected) return { status: "never" };
   return { status: "offline", since: agent.seenAt };

@@ -1,7 +1,15 @@
 // What is to happen next in one install, and why the rest is not: the sandbox's turn, then the
 // planner's. The loop acts on it and the view shows it, so both always say the same.
 
-import { directionTo, type Hold, type Instant, planInstall, type Step } from "@exclave/core";
+import {
+  byCommand,
+  byRelease,
+  directionTo,
+  type Hold,
+  type Instant,
+  planInstall,
+  type Step,
+} from "@exclave/core";
 import { type InstallFacts, seenOf, wantedOf } from "./gather-install.ts";
 import { missingSecrets } from "./inputs.ts";
 import { noRelease, planSandbox, type SandboxPlan } from "./plan-sandbox.ts";
@@ -44,21 +52,23 @@ export function decideInstall(facts: InstallFacts, now: Instant): InstallDecisio
  * waits for a release made after that, or for somebody's word on which one it shall be.
  */
 function forgottenHold({ install, release }: InstallFacts): Hold | undefined {
-  const { unknownRelease, mode, name, channel } = install;
+  const { unknownRelease, mode, appName: app, channel } = install;
   if (!unknownRelease || mode === "destroyed") return undefined;
   if (release && release.createdAt > unknownRelease.at) return undefined;
   const { component, release: id } = unknownRelease;
   return {
     because: `its agent runs ${component} from release ${id}, of which this server has no record: it was restored from an older backup`,
-    endsWhen: `\`exclave release DIRECTORY --channel ${channel}\` has made it again, or \`exclave install deploy ${name} --release VERSION\` says which one instead`,
+    ...byRelease({ app, channel }, "has made it again"),
   };
 }
 
 /** A release that came later may want more than the install was made with. */
 function secretHolds({ install, app }: InstallFacts): Hold[] {
   if (!app || install.mode === "destroyed") return [];
-  const endsWhen = "a release is wanted that needs no secret from outside";
-  return missingSecrets(app).map((because) => ({ because, endsWhen }));
+  const { appName, channel } = install;
+  const does = "has made a release that needs no secret from outside";
+  const end = byRelease({ app: appName, channel }, does);
+  return missingSecrets(app).map((because) => ({ because, ...end }));
 }
 
 function channelHold({ install, release }: InstallFacts): Hold[] {
@@ -70,8 +80,9 @@ function channelHold({ install, release }: InstallFacts): Hold[] {
 function rollbackHolds({ install, release }: InstallFacts): Hold[] {
   if (!release || install.mode === "destroyed") return [];
   const { number, version: versionName } = release;
-  const direction = directionTo({ number, versionName }, install.releaseFloor ?? undefined);
-  if (direction.kind !== "refused") return [];
-  const endsWhen = `a newer release is wanted: \`exclave install deploy ${install.name} --release …\``;
-  return [{ because: direction.because, endsWhen }];
+  const { name, releaseFloor } = install;
+  const direction = directionTo({ number, versionName }, releaseFloor ?? undefined);
+  if (!releaseFloor || direction.kind !== "refused") return [];
+  const forwards = `exclave install deploy ${name} --release ${releaseFloor.release}`;
+  return [{ because: direction.because, ...byCommand(forwards, "goes back to the newest it had") }];
 }

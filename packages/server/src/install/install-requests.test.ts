@@ -11,6 +11,7 @@ import {
   listJobs,
   runInInstall,
   type ServerFrame,
+  setupInstall,
 } from "@exclave/api";
 import {
   CRM,
@@ -286,13 +287,14 @@ describe("the end of an install", () => {
 
     const because = `sync job ${sync.id} is running, and was asked to stop`;
     assert.ok(because.startsWith(asked.holds[0]?.because ?? "nothing"));
-    assert.deepEqual(waiting.holds, [{ component: null, because, endsWhen: "the job ends" }]);
+    const [hold] = waiting.holds;
+    assert.deepEqual(hold, { component: null, because, endsWhen: "the job ends", command: null });
     assert.deepEqual(gone.holds, []);
     assert.equal(agent.frames.filter(isStop).length, 1);
     await assertOnRecord(at.server, "install.destroy_asked", "job.cancel_requested", "job.ended");
   });
 
-  test("waits for a sync of an agent that is away, and says that it has to come back", async (t) => {
+  test("waits for a sync of an agent that is away, and names what brings it back", async (t) => {
     const at = await syncing(t);
     await at.install.agent()?.disconnect();
     await until(
@@ -305,9 +307,14 @@ describe("the end of an install", () => {
 
     const { holds } = await show(at);
     assert.deepEqual(
-      holds.map(({ endsWhen }) => endsWhen),
-      ["the agent connects again and the job ends"],
+      holds.map(({ command }) => command),
+      ["exclave install setup acme"],
     );
+    const set = await at.server.client.call(setupInstall, {
+      params: { install: "acme" },
+      body: {},
+    });
+    assert.match(set.holds[0]?.because ?? "setup is next", /^setup (job|is next)/);
   });
 
   test("does not wait for a component that was planned and never applied", async (t) => {

@@ -80,8 +80,8 @@ function alarmsOf({ agent }: InstallFacts, now: Instant): AlarmView[] {
     .map(({ at, because }) => ({ at: timeOf(at), because }));
 }
 
-function viewHold({ component, because, endsWhen }: Hold): HoldView {
-  return { component: component ?? null, because, endsWhen };
+function viewHold({ component, because, endsWhen, command }: Hold): HoldView {
+  return { component: component ?? null, because, endsWhen, command: command ?? null };
 }
 
 function phaseOf(

@@ -211,8 +211,9 @@ export async function setupInstall(
 ): Promise<InstallRow> {
   const install = await context.store.transaction(async (tx) => {
     const before = await knownInstall(tx, ref);
-    if (before.mode === "destroyed") {
-      throw new Failure("conflict", `${before.name} is to be destroyed`);
+    // One that is to be destroyed needs its agent for that, and may have lost it.
+    if (before.mode === "destroyed" && !hasSandbox(before)) {
+      throw new Failure("conflict", `${before.name} has no sandbox any more`);
     }
     const after: InstallRow = {
       ...before,
@@ -233,6 +234,10 @@ export async function setupInstall(
   });
   context.wake.install(install.id);
   return install;
+}
+
+function hasSandbox({ sandboxState }: InstallRow): boolean {
+  return sandboxState === "present" || sandboxState === "attempted";
 }
 
 export async function destroyInstall(

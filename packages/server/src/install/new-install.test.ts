@@ -266,6 +266,7 @@ describe("a new install", () => {
         component: null,
         because: "the setup agent is not connected",
         endsWhen: "the setup agent connects",
+        command: null,
       },
     ]);
     await scriptedInstall(server);

@@ -66,7 +66,16 @@ test("is not taken down below a job, and says which", () => {
 
   const because = `sync job ${sync.id} is queued`;
   assert.deepEqual(waiting, { kind: "wait", hold: { because, endsWhen: "the job ends" } });
-  assert.match(away.kind === "wait" ? away.hold.endsWhen : "", /the agent connects again/);
+  assert.equal(away.kind === "wait" && away.hold.command, "exclave install setup acme");
+});
+
+test("of an install that is to be destroyed is set up again where its agent is gone", () => {
+  const components = [{ ...emptyComponent(ACME, "api", "command"), deployed: deployedRow() }];
+  const asked = { mode: "destroyed", setupWanted: "a person asked for it" } as const;
+
+  assert.equal(plan(asked, { components, isAgentOnline: false }).kind, "setup");
+  assert.equal(plan(asked, { components }).kind, "ready");
+  assert.equal(plan(asked).kind, "teardown");
 });
 
 test("waits for what it needs, and says for what", () => {

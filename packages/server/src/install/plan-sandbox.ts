@@ -1,7 +1,19 @@
 // Decides what an install's sandbox needs next: to be set up before everything, to be taken down
 // after everything. In between it is the planner's turn.
 
-import { type ArtifactRef, decideRetry, type Health, type Hold, type Instant } from "@exclave/core";
+import {
+  type ArtifactRef,
+  agentHold,
+  atTime,
+  byCommand,
+  byItself,
+  byRelease,
+  decideRetry,
+  type Health,
+  type Hold,
+  type HoldEnd,
+  type Instant,
+} from "@exclave/core";
 import { releaseIndex } from "../release/release-loop.ts";
 import type {
   ComponentRow,
@@ -10,7 +22,7 @@ import type {
   ReleaseRow,
   ReleaseSandbox,
 } from "../store/rows.ts";
-import type { InstallFacts } from "./gather-install.ts";
+import { type InstallFacts, seenAgent } from "./gather-install.ts";
 import { isAskedToStop } from "./plan-stops.ts";
 
 export type SandboxPlan =
@@ -32,7 +44,7 @@ export function planSandbox(facts: InstallFacts, now: Instant): SandboxPlan {
   );
   if (active) {
     const because = `${active.purpose.kind} job ${active.id} is ${active.state.status}`;
-    return wait(because, "the job ends");
+    return wait(because, byItself("the job ends"));
   }
   if (mode === "present") {
     if (sandboxState === "present") return planRepair(facts, now);
@@ -40,11 +52,15 @@ export function planSandbox(facts: InstallFacts, now: Instant): SandboxPlan {
     return hindrance(facts, "setup", now) ?? { kind: "setup", because };
   }
   if (sandboxState === "absent") return { kind: "gone" };
-  // What is deployed, or may be, goes first, by the install's own agent.
-  if (facts.components.some(isThere)) return { kind: "ready" };
+  // What is deployed, or may be, goes first, by the install's own agent: one that is gone is brought back.
+  const isDeployed = facts.components.some(isThere);
   // Whoever reads a log or runs a debug command does not hold the end of the install back.
   const job = open.find(({ purpose }) => purpose.kind !== "request");
-  if (job) return waitForJob(job, facts);
+  if (isDeployed || job) {
+    const repair = planRepair(facts, now);
+    if (repair.kind !== "ready" || isDeployed || !job) return repair;
+    return waitForJob(job, facts);
+  }
   const because = "every component is gone, and the install is to be destroyed";
   return hindrance(facts, "teardown", now) ?? { kind: "teardown", because };
 }
@@ -59,7 +75,9 @@ const SETUPS_MAX = 3;
  * sandbox itself says that something in it is. A network that is away is no reason: then it says it is well.
  */
 function planRepair(facts: InstallFacts, now: Instant): SandboxPlan {
-  const { install, agent, isSetupOnline } = facts;
+  const { install, agent, isAgentOnline, isSetupOnline } = facts;
+  // What is to go needs no better sandbox than the one its agent is in.
+  if (install.mode === "destroyed" && isAgentOnline) return { kind: "ready" };
   if (install.setupWanted !== null) {
     return hindrance(facts, "setup", now) ?? { kind: "setup", because: install.setupWanted };
   }
@@ -101,7 +119,7 @@ export interface SandboxSeen {
 /** When the next look is due, for whoever waits; nothing where none is. */
 export function nextLookAt(facts: InstallFacts): number | undefined {
   const { install, agent, isAgentOnline } = facts;
-  if (install.mode !== "present" || install.sandboxState !== "present") return undefined;
+  if (install.sandboxState !== "present") return undefined;
   if (isAgentOnline || !agent?.everConnected) return undefined;
   const look = lookSince(facts);
   if (!look) return agent.seenAt + LOOK_AFTER_MS;
@@ -114,10 +132,13 @@ function isThere({ deployed, attempted }: ComponentRow): boolean {
 }
 
 /** Nothing is taken away below a job that may be at work. */
-function waitForJob({ id, operation, state }: JobRow, { isAgentOnline }: InstallFacts) {
+function waitForJob({ id, operation, state }: JobRow, facts: InstallFacts): SandboxPlan {
   const asked = isAskedToStop(state) ? ", and was asked to stop" : "";
-  const back = isAgentOnline ? "" : "the agent connects again and ";
-  return wait(`${operation} job ${id} is ${state.status}${asked}`, `${back}the job ends`);
+  const because = `${operation} job ${id} is ${state.status}${asked}`;
+  const agent = seenAgent(facts);
+  if (agent.status === "online") return wait(because, byItself("the job ends"));
+  const away = agentHold(agent, facts.install.name);
+  return wait(`${because}, and ${away.because}`, away);
 }
 
 function hindrance(
@@ -128,28 +149,28 @@ function hindrance(
   if (!sandboxRelease) return { kind: "wait", hold: noRelease(install) };
   if (!sandboxSource(install, sandboxRelease)) {
     const { version, appName: app } = sandboxRelease;
-    return wait(
-      `release ${version} of ${app} was made without the sandbox ${install.sandbox}`,
-      `the build agent has published it, and \`exclave release --channel ${install.channel}\` has made another release`,
-    );
+    const because = `release ${version} of ${app} was made without the sandbox ${install.sandbox}`;
+    const does = "has made another release, once the build agent has published it";
+    return wait(because, byRelease({ app, channel: install.channel }, does));
   }
   const { sandboxFailure } = install;
   if (sandboxFailure) {
     const failed = `the ${what} failed (${sandboxFailure.code}): ${sandboxFailure.message}`;
     const retry = decideRetry(sandboxFailure, now);
     if (retry.kind === "later") {
-      const endsWhen = `it is tried again at ${new Date(retry.until).toISOString()}`;
-      return { kind: "wait", hold: { because: failed, endsWhen, until: retry.until } };
+      return wait(failed, atTime(retry.until));
     }
     if (retry.kind === "not-by-itself") {
       const again = install.setupWanted === null ? "deploy" : "setup";
       const verb = what === "setup" ? again : "destroy";
-      const ask = `\`exclave install ${verb} ${install.name}\` asks for a retry`;
+      const ask = byCommand(`exclave install ${verb} ${install.name}`, "asks for a retry");
       return wait(`${failed}; ${retry.because}`, ask);
     }
   }
   // A join secret lives for minutes: a setup is not left waiting for an agent that is away.
-  if (!isSetupOnline) return wait("the setup agent is not connected", "the setup agent connects");
+  if (!isSetupOnline) {
+    return wait("the setup agent is not connected", byItself("the setup agent connects"));
+  }
   return undefined;
 }
 
@@ -174,10 +195,10 @@ export function noRelease({
 }: Pick<InstallRow, "appName" | "channel">): Hold {
   return {
     because: `channel ${channel} of ${app} has no release yet`,
-    endsWhen: `\`exclave release --channel ${channel}\` has made one`,
+    ...byRelease({ app, channel }, "has made one"),
   };
 }
 
-function wait(because: string, endsWhen: string): SandboxPlan {
-  return { kind: "wait", hold: { because, endsWhen } };
+function wait(because: string, end: HoldEnd): SandboxPlan {
+  return { kind: "wait", hold: { because, ...end } };
 }

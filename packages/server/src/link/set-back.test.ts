@@ -66,7 +66,7 @@ describe("a server restored from an older backup", () => {
 
     const held = await phase(at.server, ({ phase }) => phase === "held");
     assert.match(held.holds[0]?.because ?? "", /runs web from release r.*restored from an older/);
-    assert.match(held.holds[0]?.endsWhen ?? "", /`exclave release DIRECTORY --channel stable`/);
+    assert.match(held.holds[0]?.endsWhen ?? "", /`exclave release --channel stable`/);
     assert.deepEqual(at.install.done, []);
 
     await release(at.server, CRM, { ...SOURCES, web: "web 3" }, { channel: "stable" });
