@@ -11,7 +11,10 @@ const RESIDENT_MB_MAX = 768;
 export const FLOOD_BENCHES: readonly Bench[] = [{ name: "flood", run }];
 
 async function* run(directory: string): AsyncIterable<Figure> {
-  const { quiet, flooded, failures, residentBytesMax, sent } = await runFlood(directory, PHASE_MS);
+  const { quiet, flooded, failures, residentBytesMax, sent } = await runFlood(directory, {
+    phaseMs: PHASE_MS,
+    isIdle: true,
+  });
   const quietMs = percentile(quiet, 0.99);
   const floodedMs = percentile(flooded, 0.99);
   const ratio = floodedMs / quietMs;

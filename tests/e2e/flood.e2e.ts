@@ -8,14 +8,17 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { runFlood } from "@exclave/server/testing/flood";
 
-/** The process itself, the thread for checks with its limit, and what the two may make it hold. */
+/** The server, its signer, the process for checks with its limit, and what the two may make them hold. */
 const RESIDENT_BYTES_MAX = 768 * 1024 * 1024;
 
 test("a flood by one agent and one viewer leaves others served and memory bounded", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "exclave-flood-"));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
 
-  const { flooded, failures, residentBytesMax, sent } = await runFlood(directory, 8_000);
+  const { flooded, failures, residentBytesMax, sent } = await runFlood(directory, {
+    phaseMs: 8_000,
+    isIdle: false,
+  });
 
   assert.deepEqual(failures, []);
   assert.ok(flooded.length > 10, `${flooded.length} calls and events of others`);

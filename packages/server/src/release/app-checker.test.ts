@@ -1,30 +1,36 @@
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { APP_CHECK_LIMITS, createAppChecker } from "./app-checker.ts";
 
 const APP = { text: "app: a\ncomponents: [{ name: a, type: x }]", file: "f" };
 
-/** A thread that does what the text says. */
+/** A program that does what the text says. */
 const PROGRAM = `
-  import { parentPort } from "node:worker_threads";
-  parentPort.postMessage("ready");
-  parentPort.on("message", ({ text }) => {
+  process.send("ready");
+  process.on("disconnect", () => process.exit());
+  process.on("message", ({ text }) => {
     if (text === "for ever") for (;;);
     const kept = [];
     if (text === "memory") for (;;) kept.push(new Array(1000).fill(kept.length + 0.5));
     if (text.startsWith("slow")) { const end = Date.now() + 100; while (Date.now() < end); }
-    parentPort.postMessage({ problems: [{ file: "f", line: 1, column: 1, message: text, path: [] }] });
+    process.send({ problems: [{ file: "f", line: 1, column: 1, message: text, path: [] }] });
   });`;
 
 function scripted(t: TestContext, changes: Partial<typeof APP_CHECK_LIMITS> = {}) {
-  const program = new URL(`data:text/javascript,${encodeURIComponent(PROGRAM)}`);
+  const directory = mkdtempSync(join(tmpdir(), "app-checker-"));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const program = join(directory, "program.mjs");
+  writeFileSync(program, PROGRAM);
   const checker = createAppChecker({ ...APP_CHECK_LIMITS, restFactor: 0, ...changes }, program);
   t.after(() => checker.close());
   return checker;
 }
 const said = (text: string) => ({ text, file: "f" });
 
-test("an app is checked in a thread as it is anywhere", async (t) => {
+test("an app is checked in its own process as it is anywhere", async (t) => {
   const checker = createAppChecker();
   t.after(() => checker.close());
 
@@ -44,8 +50,8 @@ test("one that takes for ever is ended at its deadline, and the next is checked"
   assert.equal(next.problems[0]?.message, "next");
 });
 
-test("one that takes all memory ends its thread and not the server", async (t) => {
-  const checker = scripted(t, { memoryMb: 16, deadlineMs: 60_000 });
+test("one that takes all memory ends its own process and not the server", async (t) => {
+  const checker = scripted(t, { memoryMb: 32, deadlineMs: 60_000 });
 
   await assert.rejects(checker.check(said("memory"), "viewer"), { code: "too_large" });
   assert.ok(await checker.check(said("next"), "viewer"));

@@ -1,10 +1,13 @@
-// Checks apps outside the event loop: one at a time, with a deadline and a limit of memory, and for each caller at
+// Checks apps in a process of their own: one at a time, with a deadline and a limit of memory, and for each caller at
 // most a share of the time. Whoever sends what takes for ever waits for it alone.
 
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { extname } from "node:path";
 import { performance } from "node:perf_hooks";
-import { Worker } from "node:worker_threads";
+import { fileURLToPath } from "node:url";
 import { Failure, type ParsedApp } from "@exclave/core";
-import type { AppCheck } from "./app-check-worker.ts";
+import type { AppCheck } from "./app-check-process.ts";
 
 export interface AppChecker {
   /** Throws `timeout` or `too_large` when it takes more than a check may, `rate_limited` when too many wait. */
@@ -45,11 +48,11 @@ interface Waiting {
 
 export function createAppChecker(
   limits: AppCheckLimits = APP_CHECK_LIMITS,
-  program: URL = new URL("./app-check-worker.ts", import.meta.url),
+  path: string = programPath(),
 ): AppChecker {
   const waiting: Waiting[] = [];
   const restsUntil = new Map<string, number>();
-  let worker: Promise<Worker> | undefined;
+  let program: Promise<ChildProcess> | undefined;
   let working: Promise<void> | undefined;
   let isClosed = false;
 
@@ -70,7 +73,11 @@ export function createAppChecker(
       for (const { done } of waiting.splice(0)) {
         done.reject(new Failure("unavailable", "the server is stopping"));
       }
-      await (await worker?.catch(() => undefined))?.terminate();
+      const child = await program?.catch(() => undefined);
+      if (child && child.exitCode === null && child.signalCode === null) {
+        child.kill("SIGKILL");
+        await once(child, "exit");
+      }
       await working;
     },
   };
@@ -117,52 +124,76 @@ export function createAppChecker(
   }
 
   async function run(app: AppCheck): Promise<ParsedApp> {
-    const thread = await (worker ??= startWorker());
+    const child = await (program ??= keep(startProgram()));
     const answer = Promise.withResolvers<ParsedApp>();
-    const onError = (reason: unknown) => answer.reject(asFailure(reason));
-    const onExit = () => answer.reject(new Failure("too_large", "checking it ended its thread"));
-    thread.once("message", answer.resolve);
-    thread.once("error", onError);
-    thread.once("exit", onExit);
+    const onExit = (code: number | null, signal: string | null) =>
+      answer.reject(endedBy(code, signal));
+    child.once("message", answer.resolve);
+    child.once("exit", onExit);
     const deadline = setTimeout(() => {
       const seconds = limits.deadlineMs / 1_000;
       answer.reject(new Failure("timeout", `checking it took longer than ${seconds} s`));
     }, limits.deadlineMs);
-    thread.ref();
     try {
-      thread.postMessage(app);
+      child.send(app, (error) => {
+        if (error) answer.reject(new Failure("bug", "checking it failed", { cause: error }));
+      });
       return await answer.promise;
     } catch (reason) {
-      worker = undefined;
-      await thread.terminate();
+      program = undefined;
+      child.kill("SIGKILL");
       throw reason;
     } finally {
       clearTimeout(deadline);
-      thread.off("message", answer.resolve).off("error", onError).off("exit", onExit);
-      thread.unref();
+      child.off("message", answer.resolve).off("exit", onExit);
     }
   }
 
+  /** One that has ended, or never began, is forgotten; not one that was started in its place meanwhile. */
+  function keep(started: Promise<ChildProcess>): Promise<ChildProcess> {
+    const forget = () => {
+      if (program === started) program = undefined;
+    };
+    started.then((child) => child.once("exit", forget), forget);
+    return started;
+  }
+
   /** Resolves when it has read its program: on a busy machine that takes longer than any check. */
-  async function startWorker(): Promise<Worker> {
-    const thread = new Worker(program, {
-      resourceLimits: { maxOldGenerationSizeMb: limits.memoryMb, stackSizeMb: 4 },
+  async function startProgram(): Promise<ChildProcess> {
+    const child = fork(path, {
+      // Nothing of the server's is its business.
+      env: {},
+      execArgv: [`--max-old-space-size=${limits.memoryMb}`, "--max-semi-space-size=4"],
+      serialization: "advanced",
+      stdio: ["ignore", "ignore", "ignore", "ipc"],
     });
     // Between two checks nobody listens: what goes wrong then is noticed by the next one.
-    thread.on("error", () => undefined);
-    thread.on("exit", () => (worker = undefined));
+    child.on("error", () => undefined);
     const ready = Promise.withResolvers<void>();
-    thread.once("message", () => ready.resolve());
-    thread.once("error", (reason) => ready.reject(asFailure(reason)));
-    thread.once("exit", () => ready.reject(new Failure("bug", "the thread for checks ended")));
+    const onError = (cause: Error) =>
+      ready.reject(new Failure("unavailable", "checks cannot be started", { cause }));
+    const onExit = () => ready.reject(new Failure("unavailable", "the program for checks ended"));
+    child.once("message", () => ready.resolve());
+    child.once("error", onError).once("exit", onExit);
     await ready.promise;
-    return thread;
+    child.off("error", onError).off("exit", onExit);
+    return child;
   }
 }
 
-function asFailure(reason: unknown): Failure {
-  if ((reason as { code?: string }).code === "ERR_WORKER_OUT_OF_MEMORY") {
+/** Node ends itself with SIGABRT when its heap is full; a kernel out of memory kills. */
+function endedBy(code: number | null, signal: string | null): Failure {
+  if (signal === "SIGABRT" || signal === "SIGKILL" || code === ABORTED) {
     return new Failure("too_large", "checking it takes more memory than a check may");
   }
-  return new Failure("bug", "checking it failed", { cause: reason });
+  return new Failure("bug", `checking it ended its program with ${signal ?? code}`);
+}
+
+/** What a shell or a platform without signals makes of SIGABRT. */
+const ABORTED = 134;
+
+/** `.ts` in a clone, `.js` when built. */
+function programPath(): string {
+  const file = `./app-check-process${extname(import.meta.filename)}`;
+  return fileURLToPath(new URL(file, import.meta.url));
 }

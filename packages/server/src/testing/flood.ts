@@ -6,7 +6,6 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Worker } from "node:worker_threads";
 import { createClient, createToken, listAgents } from "@exclave/api";
 import type { Flood } from "./flooder.ts";
 import { connectAgent, joinVendorAgent, type ScriptedAgent } from "./scripted-agent.ts";
@@ -23,7 +22,19 @@ export interface FloodReport {
   readonly sent: { readonly frames: number; readonly calls: number };
 }
 
-export async function runFlood(directory: string, phaseMs: number): Promise<FloodReport> {
+export interface FloodOptions {
+  readonly phaseMs: number;
+  /**
+   * The flood takes only the processor time that nobody else wants: an attacker has a machine of its own. Without it,
+   * what is measured is also how the system shares two cores.
+   */
+  readonly isIdle: boolean;
+}
+
+export async function runFlood(
+  directory: string,
+  { phaseMs, isIdle }: FloodOptions,
+): Promise<FloodReport> {
   const server = await startServerProcess(directory);
   try {
     const { url, token } = server;
@@ -36,7 +47,7 @@ export async function runFlood(directory: string, phaseMs: number): Promise<Floo
     const quiet = await measure(good, server, phaseMs, failures);
 
     const stop = new AbortController();
-    const flooder = await startFlooder({ url, token, viewer: viewer.token });
+    const flooder = await startFlooder({ url, token, viewer: viewer.token }, isIdle);
     const resident = watchResident(server.child, stop.signal);
     const flooded = await measure(good, server, phaseMs, failures);
     stop.abort();
@@ -48,15 +59,21 @@ export async function runFlood(directory: string, phaseMs: number): Promise<Floo
   }
 }
 
-/** In a thread of its own: what it costs whoever floods is not what others feel. */
-async function startFlooder(flood: Flood): Promise<{ stop(): Promise<FloodReport["sent"]> }> {
-  const worker = new Worker(new URL("./flooder.ts", import.meta.url), { workerData: flood });
-  await once(worker, "message");
+/** In a process of its own: what it costs whoever floods is not what others feel. */
+async function startFlooder(
+  flood: Flood,
+  isIdle: boolean,
+): Promise<{ stop(): Promise<FloodReport["sent"]> }> {
+  const program = [process.execPath, join(import.meta.dirname, "flooder.ts")];
+  const [command = "", ...args] = isIdle ? ["chrt", "--idle", "0", ...program] : program;
+  const child = spawn(command, args, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
+  child.send(flood);
+  await once(child, "message");
   return {
     async stop() {
-      worker.postMessage("stop");
-      const [sent] = (await once(worker, "message")) as [FloodReport["sent"]];
-      await worker.terminate();
+      child.send("stop");
+      const [sent] = (await once(child, "message")) as [FloodReport["sent"]];
+      await end(child);
       return sent;
     },
   };
@@ -84,6 +101,10 @@ async function startServerProcess(directory: string): Promise<ServerProcess> {
   return { child, url, token: readFileSync(join(data, "admin-token"), "utf8").trim() };
 }
 
+/** About 14 events and 40 calls a second: below what one agent and one token may send for ever. */
+const CALLS_PER_EVENT = 3;
+const BETWEEN_MS = 15;
+
 /** One after the other, so that each waits for nobody but the server. */
 async function measure(
   agent: ScriptedAgent,
@@ -94,28 +115,46 @@ async function measure(
   const client = createClient({ url, token });
   const times: number[] = [];
   const end = performance.now() + ms;
+  const calls = [
+    () => agent.say({ type: "alarm", at: 1, code: "x", because: "x" }),
+    ...Array.from({ length: CALLS_PER_EVENT }, () => () => client.call(listAgents)),
+  ];
   while (performance.now() < end) {
-    for (const work of [
-      () => client.call(listAgents),
-      () => agent.say({ type: "alarm", at: 1, code: "x", because: "x" }),
-    ]) {
+    for (const work of calls) {
       const began = performance.now();
       await work().catch((reason: unknown) => failures.push(String(reason)));
       times.push(performance.now() - began);
+      await sleep(BETWEEN_MS);
     }
-    // Below what an agent may send for ever.
-    await sleep(60);
   }
   return times;
 }
 
-async function watchResident({ pid }: ChildProcess, signal: AbortSignal): Promise<number> {
+/** The server and the processes it has started: its signer, and the one that checks apps. */
+async function watchResident({ pid = 0 }: ChildProcess, signal: AbortSignal): Promise<number> {
   let most = 0;
   while (!signal.aborted) {
-    const status = readFileSync(`/proc/${pid}/status`, "utf8");
-    const kilobytes = /^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? "0";
-    most = Math.max(most, Number(kilobytes) * 1024);
+    const processes = [pid, ...childrenOf(pid)];
+    most = Math.max(
+      most,
+      processes.reduce((sum, one) => sum + residentBytes(one), 0),
+    );
     await sleep(50);
   }
   return most;
+}
+
+function childrenOf(pid: number): number[] {
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8");
+  return text.split(" ").filter(Boolean).map(Number);
+}
+
+/** Of one that has just ended: nothing. */
+function residentBytes(pid: number): number {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, "utf8");
+    return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? "0") * 1024;
+  } catch {
+    return 0;
+  }
 }

@@ -1,9 +1,7 @@
-// The thread that floods a server: a malicious agent with keys of its own, and a viewer's token, each
+// The program that floods a server: a malicious agent with keys of its own, and a viewer's token, each
 // sending as much as it can. Says when it has begun, and when told to stop, how much it sent.
 
-import { setPriority } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parentPort, workerData } from "node:worker_threads";
 import { checkApp, createClient } from "@exclave/api";
 import { connectAgent, joinVendorAgent, type ScriptedAgent } from "./scripted-agent.ts";
 
@@ -16,26 +14,21 @@ export interface Flood {
 
 const CALLERS = 8;
 
-// An attacker has a processor of its own: here it takes only what neither server nor reader wants. Linux
-// alone has a priority for each thread.
-if (process.platform === "linux") setPriority(19);
-if (parentPort) await run(workerData as Flood, parentPort);
+process.once("message", (flood: Flood) => void run(flood));
+process.on("disconnect", () => process.exit());
 
-async function run(
-  { url, token, viewer }: Flood,
-  port: NonNullable<typeof parentPort>,
-): Promise<void> {
+async function run({ url, token, viewer }: Flood): Promise<void> {
   const evil = await connectAgent(await joinVendorAgent({ url, token }, "build"));
   const stop = new AbortController();
   const sent = { frames: 0, calls: 0 };
   // What the flood still waits for when it is stopped is nobody's concern.
   void floodLink(evil, stop.signal, sent);
   for (let n = 0; n < CALLERS; n++) void floodCalls(url, viewer, stop.signal, sent);
-  port.on("message", () => {
+  process.once("message", () => {
     stop.abort();
-    port.postMessage(sent);
+    process.send?.(sent);
   });
-  port.postMessage("begun");
+  process.send?.("begun");
 }
 
 async function floodLink(
