@@ -31,9 +31,19 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   "@exclave/sandbox-local": ["@exclave/plugin-sdk"],
 };
 
-/** Programs a package starts and never imports; it ships with them, so it declares them. */
-const STARTS: Readonly<Record<string, readonly string[]>> = {
-  exclave: ["@exclave/server", "@exclave/agent", "@exclave/oci"],
+/** Programs and images a package starts or hands on and never imports; it ships with them, so it declares them. */
+const SHIPS: Readonly<Record<string, readonly string[]>> = {
+  exclave: [
+    "@exclave/server",
+    "@exclave/agent",
+    "@exclave/oci",
+    "@exclave/runner",
+    "@exclave/plugin-command",
+    "@exclave/plugin-image",
+    "@exclave/plugin-service",
+    "@exclave/plugin-terraform",
+    "@exclave/sandbox-local",
+  ],
 };
 
 /** Third-party packages a customer's reviewer would have to read. Adding one is a decision. */
@@ -84,7 +94,7 @@ for (const { name, dependencies, files } of packages) {
         !dependencies.includes(owner(specifier)),
     );
     const declared = dependencies.filter(isOurs);
-    const known = [...(ALLOWED[name] ?? []), ...(STARTS[name] ?? [])];
+    const known = [...(ALLOWED[name] ?? []), ...(SHIPS[name] ?? [])];
     assert.deepEqual(
       declared.filter((dependency) => !known.includes(dependency)),
       [],
@@ -94,7 +104,7 @@ for (const { name, dependencies, files } of packages) {
   test(`${name} uses every package it declares`, () => {
     const imported = new Set(shipped.flatMap(({ text }) => specifiers(text)).map(owner));
     const idle = dependencies.filter(
-      (dependency) => !imported.has(dependency) && !STARTS[name]?.includes(dependency),
+      (dependency) => !imported.has(dependency) && !SHIPS[name]?.includes(dependency),
     );
     assert.deepEqual(idle, []);
   });
@@ -124,6 +134,20 @@ test("the core reads no clock, rolls no dice and has no Node, so that every deci
   );
   assertNone(shipped, isBuiltin);
 });
+
+// A plugin that is not shipped is built, tested, and unknown to whoever installs the command.
+test("the command ships with every plugin and every sandbox", () => {
+  const images = packages.map(({ name }) => name).filter(isImage);
+  assert.ok(images.length > 4);
+  assert.deepEqual(
+    images.filter((name) => !SHIPS["exclave"]?.includes(name)),
+    [],
+  );
+});
+
+function isImage(name: string): boolean {
+  return /^@exclave\/(runner|plugin-(?!sdk)|sandbox-)/.test(name);
+}
 
 test("no package or program may be placed without a rule", () => {
   assert.deepEqual(packages.map(({ name }) => name).sort(), Object.keys(ALLOWED).sort());

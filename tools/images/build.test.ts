@@ -20,7 +20,8 @@ import {
   serveRegistry,
   unpackImage,
 } from "@exclave/oci";
-import { type BuiltImage, buildImages } from "./build.ts";
+import type { BuiltImage } from "@exclave/oci/images";
+import { buildImages } from "./build.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const EXAMPLE = join(ROOT, "examples/plugin-in-shell");

@@ -1,12 +1,13 @@
 // What the images are made from, as one digest: when it is unchanged, so are they.
 
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { nodeStamp } from "@exclave/oci/images";
 
 const FOLDERS = ["packages", "plugins", "sandboxes"];
 
-export function digestInputs(root: string, nodePath: string): string {
+export async function digestInputs(root: string, nodePath: string): Promise<string> {
   const hash = createHash("sha256");
   for (const path of inputFiles(root)) {
     hash
@@ -14,10 +15,7 @@ export function digestInputs(root: string, nodePath: string): string {
       .update(readFileSync(join(root, path)))
       .update("\0");
   }
-  // Its bytes would take a good part of a second; size and time tell a replaced binary as well.
-  const node = statSync(nodePath);
-  hash.update(`${process.version} ${process.arch} ${node.size} ${node.mtimeMs}`);
-  return hash.digest("hex");
+  return hash.update(await nodeStamp(nodePath)).digest("hex");
 }
 
 function inputFiles(root: string): string[] {

@@ -4,16 +4,13 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { PluginDescriptor } from "@exclave/core";
+import type { ImageKind, ImageNote } from "@exclave/oci/images";
 
-export type ImageKind = "runner" | "plugin" | "sandbox";
-
-export interface Recipe {
-  readonly name: string;
-  readonly kind: ImageKind;
-  readonly repository: string;
+export interface Recipe extends ImageNote {
+  /** The package's folder, from the root. */
+  readonly package: string;
   /** Programs bundled into /exclave, by file name; the value is the source, from the root. */
   readonly programs: Readonly<Record<string, string>>;
-  readonly descriptor?: PluginDescriptor;
 }
 
 /** Programs a plugin or sandbox starts by itself, beside plugin.mjs. */
@@ -29,6 +26,7 @@ const MORE_PROGRAMS: Readonly<Record<string, Readonly<Record<string, string>>>> 
 
 export async function listRecipes(root: string): Promise<Recipe[]> {
   const runner: Recipe = {
+    package: "packages/runner",
     name: "runner",
     kind: "runner",
     repository: "exclave/runner",
@@ -46,9 +44,14 @@ async function recipesIn(root: string, folder: string, kind: ImageKind): Promise
     if (!existsSync(join(root, entry))) continue;
     const { plugin } = await import(pathToFileURL(join(root, entry)).href);
     const descriptor = PluginDescriptor.parse(plugin.descriptor);
-    const programs = { "plugin.mjs": entry, ...MORE_PROGRAMS[`${folder}/${name}`] };
-    const repository = `exclave/${folder}/${descriptor.type}`;
-    recipes.push({ name: descriptor.type, kind, repository, programs, descriptor });
+    recipes.push({
+      package: `${folder}/${name}`,
+      name: descriptor.type,
+      kind,
+      repository: `exclave/${folder}/${descriptor.type}`,
+      programs: { "plugin.mjs": entry, ...MORE_PROGRAMS[`${folder}/${name}`] },
+      descriptor,
+    });
   }
   return recipes;
 }

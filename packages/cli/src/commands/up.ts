@@ -7,6 +7,7 @@ import { isAbort } from "../program/problem.ts";
 import { runDemo } from "../up/demo.ts";
 import { findPrograms } from "../up/programs.ts";
 import { startUp } from "../up/run-up.ts";
+import { provideDemoApp } from "../up/shipped.ts";
 
 const Options = z.object({ demo: z.boolean().default(false), port: z.int().optional() });
 
@@ -18,7 +19,7 @@ export function addUpCommand(program: Command, world: World): void {
     .option("--port <port>", "the server's port, chosen at the first start", portNumber)
     .action(
       handler(world, Options, async ({ cli, options }) => {
-        const programs = await findPrograms(world.environment);
+        const programs = await findPrograms(world.environment, cli.home);
         const display = cli.display();
         const up = await startUp(cli, {
           programs,
@@ -26,7 +27,9 @@ export function addUpCommand(program: Command, world: World): void {
           say: (line) => display.note(line),
         });
         try {
-          if (options.demo) await runDemo(cli, up, { app: programs.demoApp, display });
+          if (options.demo) {
+            await runDemo(cli, up, { app: await provideDemoApp(cli.home), display });
+          }
           display.note("running; Ctrl-C ends everything");
           if (!world.signal.aborted) await once(world.signal, "abort");
         } catch (reason) {

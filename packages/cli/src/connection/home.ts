@@ -11,6 +11,8 @@ export interface Home {
   readonly portFile: string;
   readonly agentsDirectory: string;
   readonly installsDirectory: string;
+  /** Images of an installed package, packed at its first start. */
+  readonly imagesDirectory: string;
   readonly logDirectory: string;
   readonly runDirectory: string;
   /** What a running `exclave up` says of itself. */
@@ -29,6 +31,7 @@ export function homeOf(environment: Readonly<Record<string, string | undefined>>
     portFile: join(serverDirectory, "port"),
     agentsDirectory: join(directory, "agents"),
     installsDirectory: join(directory, "installs"),
+    imagesDirectory: join(directory, "images"),
     logDirectory: join(directory, "log"),
     runDirectory,
     upFile: join(runDirectory, "up.json"),

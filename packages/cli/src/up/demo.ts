@@ -1,6 +1,7 @@
 // The demo: an app is released, an install created and brought to health, live on the screen. Run
 // again it goes on where it stopped: what is there already is not made twice.
 
+import { join, relative } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createInstall, type InstallView, listChannels, listInstalls } from "@exclave/api";
 import { AppName, ChannelName, InstallName } from "@exclave/core";
@@ -56,8 +57,9 @@ export async function runDemo(
     display,
   });
   await waitForPage(install);
+  const shown = shortPath(cli.world.directory, app);
   const seconds = Math.round((cli.world.now() - startedAt) / 1_000);
-  for (const line of farewell(install, seconds)) display.note(line);
+  for (const line of farewell(install, seconds, shown)) display.note(line);
 
   /** After a restart the last known health is older than the programs. */
   async function waitForPage(view: InstallView): Promise<void> {
@@ -87,7 +89,13 @@ function pageOf({ components }: InstallView): string | undefined {
   return typeof url === "string" ? url : undefined;
 }
 
-function farewell(install: InstallView, seconds: number): string[] {
+/** As a person would type it. */
+function shortPath(from: string, path: string): string {
+  const short = relative(from, path);
+  return short === "" || short.startsWith("..") ? path : short;
+}
+
+function farewell(install: InstallView, seconds: number, app: string): string[] {
   const url = pageOf(install) ?? "see `exclave install show acme`";
   return [
     "",
@@ -99,8 +107,8 @@ function farewell(install: InstallView, seconds: number): string[] {
     "  npx exclave exec acme api -- node --version",
     "  npx exclave job list",
     "  npx exclave audit verify",
-    "Change a line, such as ACCENT in examples/crm/web/page.mjs, then",
-    "  npx exclave release examples/crm --channel stable",
+    `Change a line, such as ACCENT in ${join(app, "web/page.mjs")}, then`,
+    `  npx exclave release ${app} --channel stable`,
     "and reload the page: only what changed was built and deployed.",
     "",
   ];

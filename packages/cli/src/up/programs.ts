@@ -1,42 +1,26 @@
 // Where the programs are that `up` runs: beside this one, in a clone as in an installed package.
 
-import { access } from "node:fs/promises";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import type { Home } from "../connection/home.ts";
+import type { World } from "../program/cli.ts";
 import { programOf } from "../program/package-program.ts";
-import { CliProblem } from "../program/problem.ts";
+import { findImages, type ShippedImages } from "./shipped.ts";
 
 export interface Programs {
   readonly node: string;
   readonly server: string;
   readonly agent: string;
   /** The images the build agent publishes: runner, plugins, sandboxes. */
-  readonly images: string;
-  readonly demoApp: string;
+  readonly images: ShippedImages;
 }
 
 export async function findPrograms(
-  environment: Readonly<Record<string, string | undefined>>,
+  environment: World["environment"],
+  home: Home,
 ): Promise<Programs> {
-  const root = fileURLToPath(new URL("../../../..", import.meta.url));
-  const images = environment.EXCLAVE_IMAGES ?? join(root, "dist", "images");
-  if (!(await isThere(join(images, "images.json")))) {
-    throw new CliProblem("usage", `the images of the component types are not in ${images}`, {
-      hint: "make them with `npm run build:images`",
-    });
-  }
   return {
     node: process.execPath,
     server: programOf("@exclave/server"),
     agent: programOf("@exclave/agent"),
-    images,
-    demoApp: join(root, "examples", "crm"),
+    images: await findImages(environment, home),
   };
-}
-
-async function isThere(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
 }

@@ -17,6 +17,7 @@ import { choosePort } from "./port.ts";
 import { endProcess, identify, programsOf } from "./processes.ts";
 import type { Programs } from "./programs.ts";
 import { waitForTypes } from "./published-types.ts";
+import { provideImages } from "./shipped.ts";
 import { takeUpLock, type UpLock } from "./up-lock.ts";
 import { type InstallWatch, watchInstalls } from "./watch-installs.ts";
 
@@ -48,11 +49,12 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
   let watch: InstallWatch | undefined;
   try {
     await endAbandoned(lock, home, say, world.hurry);
+    const images = await provideImages(world, programs.images, say);
     const port = await choosePort(home, wished);
     const url = `http://127.0.0.1:${port}`;
     await startServer(url, port);
     const client = await connect(url);
-    await startAgent("build", client, ["--images", programs.images]);
+    await startAgent("build", client, ["--images", images]);
     // Where the local sandbox puts its installs is this program's to say: it looks after them.
     const installsHere = `local.installs=${home.installsDirectory}`;
     await startAgent("setup", client, ["--sandbox-default", installsHere]);
@@ -68,7 +70,7 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
     );
     await waitForAgents(client);
     const { now, signal } = world;
-    await waitForTypes({ client, images: programs.images, say, now, signal });
+    await waitForTypes({ client, images, say, now, signal });
     return { url, client, stop };
   } catch (reason) {
     await stop();

@@ -3,7 +3,7 @@
 
 import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { ImageIndex, ImageManifest } from "@exclave/oci";
+import { ImageIndex, ImageManifest } from "../content/descriptor.ts";
 
 export async function pruneLayout(directory: string, digests: readonly string[]): Promise<void> {
   const wanted = new Set(digests);

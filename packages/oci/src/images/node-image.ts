@@ -7,8 +7,9 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { Digest } from "@exclave/core";
-import { type ContentStore, packImage } from "@exclave/oci";
 import { z } from "zod";
+import type { ContentStore } from "../content/content-store.ts";
+import { packImage } from "../pack/pack.ts";
 
 export interface NodeImageOptions {
   readonly store: ContentStore;
