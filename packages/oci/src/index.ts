@@ -32,5 +32,6 @@ export * from "./listener/remote-address.ts";
 export * from "./pack/pack.ts";
 export type { RegistryAuth } from "./registry/authorize.ts";
 export * from "./registry/registry.ts";
+export { RegistryError } from "./registry/registry-error.ts";
 export { createRegistryFiles, type RegistryFiles } from "./registry/registry-files.ts";
 export * from "./registry/serve-registry.ts";

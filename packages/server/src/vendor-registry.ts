@@ -1,6 +1,7 @@
 // The vendor's registry, inside the server: the embedded one, opened by tokens this server mints.
 
 import { createRegistry, type Registry } from "@exclave/oci";
+import { createRegistryGate } from "./access/registry-gate.ts";
 import type { ServerContext } from "./context.ts";
 import { REGISTRY_ISSUER, REGISTRY_SERVICE } from "./job/grants.ts";
 
@@ -16,6 +17,7 @@ export function createVendorRegistry(directory: string, context: ServerContext):
       publicKeys: [keys.registry.publicKey],
     },
     now,
+    gate: createRegistryGate(context),
     onError: (reason) => log.error({ reason }, "the registry failed"),
   });
 }

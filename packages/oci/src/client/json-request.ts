@@ -5,6 +5,7 @@ import http from "node:http";
 import https from "node:https";
 import { Failure } from "@exclave/core";
 import { collect } from "../content/digest.ts";
+import { readRetryAfter } from "./registry-failure.ts";
 import { trustIn } from "./tls-trust.ts";
 
 export interface JsonRequest {
@@ -14,11 +15,15 @@ export interface JsonRequest {
   readonly form?: URLSearchParams;
   readonly ca?: string | Buffer | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** From the connection's beginning to the answer's last byte. */
+  readonly timeoutMs?: number;
 }
 
 const TIMEOUT_MS = 30_000;
+const ANSWER_BYTES_MAX = 1024 * 1024;
 
-export async function askJson({ url, headers, form, ca, signal }: JsonRequest): Promise<unknown> {
+export async function askJson(json: JsonRequest): Promise<unknown> {
+  const { url, headers, form, ca, signal, timeoutMs = TIMEOUT_MS } = json;
   const body = form?.toString();
   const client = url.protocol === "https:" ? https : http;
   const request = client.request(url, {
@@ -29,11 +34,9 @@ export async function askJson({ url, headers, form, ca, signal }: JsonRequest): 
       ...headers,
     },
     agent: false,
-    timeout: TIMEOUT_MS,
     ...trustIn(ca),
     ...(signal ? { signal } : {}),
   });
-  request.on("timeout", () => request.destroy(new Error("no answer in time")));
   const answered = new Promise<http.IncomingMessage>((resolve, reject) => {
     request.once("response", resolve);
     request.on("error", (cause) => {
@@ -42,14 +45,27 @@ export async function askJson({ url, headers, form, ca, signal }: JsonRequest): 
     });
   });
   request.end(body);
-  const response = await answered;
-  const text = Buffer.from(await collect(response, 1024 * 1024)).toString("utf8");
+  // Of the whole: a body that comes a byte at a time is never silent.
+  const deadline = setTimeout(() => request.destroy(new Error("no answer in time")), timeoutMs);
+  try {
+    return await readAnswer(url, await answered);
+  } catch (reason) {
+    if (signal?.aborted) throw signal.reason;
+    if (reason instanceof Failure) throw reason;
+    throw new Failure("unavailable", `${url.host} broke off its answer`, { cause: reason });
+  } finally {
+    clearTimeout(deadline);
+  }
+}
+
+async function readAnswer(url: URL, response: http.IncomingMessage): Promise<unknown> {
+  const text = Buffer.from(await collect(response, ANSWER_BYTES_MAX)).toString("utf8");
   const status = response.statusCode ?? 0;
   if (status !== 200) {
     const code =
       status >= 500 ? "unavailable" : status === 429 ? "rate_limited" : "unauthenticated";
     throw new Failure(code, `${url.host} gave no token: it answered ${status}`, {
-      details: { status },
+      details: { status, ...readRetryAfter(response.headers["retry-after"]) },
     });
   }
   try {

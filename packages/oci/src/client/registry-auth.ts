@@ -62,6 +62,14 @@ const TokenAnswer = z
     lifetimeMs: (answer.expires_in ?? 60) * 1_000,
   }));
 
+function readAnswer(url: URL, value: unknown): z.output<typeof TokenAnswer> {
+  const answer = TokenAnswer.safeParse(value);
+  if (answer.success) return answer.data;
+  throw new Failure("unavailable", `${url.host} answered with something that holds no token`, {
+    cause: answer.error,
+  });
+}
+
 const SLACK_MS = 10_000;
 
 export function createRegistryAuthorizer(options: RegistryAuthorizerOptions): RegistryAuthorizer {
@@ -141,12 +149,12 @@ export function createRegistryAuthorizer(options: RegistryAuthorizerOptions): Re
         ...(service === undefined ? {} : { service }),
         ...(scopes.length === 0 ? {} : { scope: scopes.join(" ") }),
       });
-      return TokenAnswer.parse(await askJson({ url, form, ca, signal }));
+      return readAnswer(url, await askJson({ url, form, ca, signal }));
     }
     if (service !== undefined) url.searchParams.set("service", service);
     for (const entry of scopes) url.searchParams.append("scope", entry as string);
     const headers = credential === undefined ? {} : { authorization: basicHeader(credential) };
-    return TokenAnswer.parse(await askJson({ url, headers, ca, signal }));
+    return readAnswer(url, await askJson({ url, headers, ca, signal }));
   }
 
   /** A password goes to the address a registry names only if nobody on the way can read it. */

@@ -120,7 +120,7 @@ function printable(text: string): string {
   return line.length > MESSAGE_CHARACTERS_MAX ? `${line.slice(0, MESSAGE_CHARACTERS_MAX)}…` : line;
 }
 
-function readRetryAfter(header: string | undefined): { retryAfterMs?: number } {
+export function readRetryAfter(header: string | undefined): { retryAfterMs?: number } {
   if (header === undefined) return {};
   const ms = /^\d+$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - Date.now();
   return Number.isNaN(ms) ? {} : { retryAfterMs: Math.max(ms, 0) };

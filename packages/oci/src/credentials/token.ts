@@ -105,8 +105,13 @@ export function createTokenVerifier({ publicKeys, issuer, audience }: TokenTrust
         });
         return TokenClaims.parse(payload);
       } catch (cause) {
-        const reason = cause instanceof errors.JWTExpired ? "has expired" : "is not valid here";
-        throw new Failure("unauthenticated", `the registry token ${reason}`, { cause });
+        // Ours once, for the signature is looked at first: whoever shows it is late, and is guessing nothing.
+        const isExpired = cause instanceof errors.JWTExpired;
+        const reason = isExpired ? "has expired" : "is not valid here";
+        throw new Failure("unauthenticated", `the registry token ${reason}`, {
+          cause,
+          details: { isExpired },
+        });
       }
     },
   };

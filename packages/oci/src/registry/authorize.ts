@@ -33,25 +33,38 @@ export interface Caller {
 const ANYONE: Caller = { mayDo: () => true, pullsFrom: undefined, digests: undefined };
 
 export interface Authorizer {
+  /** What the caller's token says, if there is one. One that is not ours is a RegistryError. */
+  identify(request: IncomingMessage, route: Route): Promise<TokenClaims | undefined>;
   /** The caller, known to be allowed to do this to that; anything else is a RegistryError. */
-  authorize(request: IncomingMessage, route: Route): Promise<Caller>;
+  permit(claims: TokenClaims | undefined, method: string, route: Route): Promise<Caller>;
 }
 
 export function createAuthorizer(
   auth: RegistryAuth,
   { reach, now }: { readonly reach: Reach; readonly now: () => number },
 ): Authorizer {
-  if (auth.kind === "anonymous") return { authorize: async () => ANYONE };
+  if (auth.kind === "anonymous") {
+    return { identify: async () => undefined, permit: async () => ANYONE };
+  }
   const { realm, service, issuer, publicKeys } = auth;
   const verifier = createTokenVerifier({ publicKeys, issuer, audience: service });
 
-  return { authorize };
+  return {
+    identify(request, route) {
+      const scope = scopeOf(actionsOf(request.method ?? "GET", route), route);
+      return identify(request, verifier, now(), (error) => challenge(scope, error));
+    },
+    permit,
+  };
 
-  async function authorize(request: IncomingMessage, route: Route): Promise<Caller> {
-    const actions = actionsOf(request.method ?? "GET", route);
-    const scope =
-      route.kind === "base" ? undefined : `repository:${route.repository}:${actions.join(",")}`;
-    const claims = await identify(request, verifier, now(), (error) => challenge(scope, error));
+  async function permit(
+    claims: TokenClaims | undefined,
+    method: string,
+    route: Route,
+  ): Promise<Caller> {
+    const actions = actionsOf(method, route);
+    const scope = scopeOf(actions, route);
+    if (!claims) throw unauthorized("a token is needed", challenge(scope, undefined));
     const caller = callerOf(claims);
     if (route.kind === "base") return caller;
 
@@ -77,6 +90,15 @@ export function createAuthorizer(
   }
 }
 
+function scopeOf(actions: readonly Action[], route: Route): string | undefined {
+  return route.kind === "base" ? undefined : `repository:${route.repository}:${actions.join(",")}`;
+}
+
+function unauthorized(message: string, challenge: string, cause?: unknown): RegistryError {
+  const headers = { "www-authenticate": challenge };
+  return new RegistryError("UNAUTHORIZED", message, { headers, cause });
+}
+
 export function actionsOf(method: string, route: Route): Action[] {
   if (route.kind === "base") return [];
   if (route.kind === "uploads" || route.kind === "upload") return ["pull", "push"];
@@ -88,19 +110,15 @@ async function identify(
   request: IncomingMessage,
   verifier: TokenVerifier,
   now: number,
-  challenge: (error: string | undefined) => string,
-): Promise<TokenClaims> {
+  challenge: (error: string) => string,
+): Promise<TokenClaims | undefined> {
   const token = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
-  if (token === undefined) {
-    const headers = { "www-authenticate": challenge(undefined) };
-    throw new RegistryError("UNAUTHORIZED", "a token is needed", { headers });
-  }
+  if (token === undefined) return undefined;
   try {
     return await verifier.verify(token, now);
   } catch (cause) {
     if (!(cause instanceof Failure)) throw cause;
-    const headers = { "www-authenticate": challenge("invalid_token") };
-    throw new RegistryError("UNAUTHORIZED", cause.message, { headers, cause });
+    throw unauthorized(cause.message, challenge("invalid_token"), cause);
   }
 }
 

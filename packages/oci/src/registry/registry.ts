@@ -4,17 +4,17 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Failure } from "@exclave/core";
 import { diskFailure } from "../content/durable-files.ts";
-import { createAuthorizer, type RegistryAuth } from "./authorize.ts";
+import { type Caller, createAuthorizer, type RegistryAuth } from "./authorize.ts";
 import { handleBlob, handleUpload, handleUploads } from "./blobs.ts";
 import { claimDirectory, type DirectoryClaim } from "./claim-directory.ts";
-import { answer, answerJson } from "./exchange.ts";
+import { answer, answerJson, type Exchange } from "./exchange.ts";
 import { collectGarbage, GRACE_MS } from "./garbage/collect-garbage.ts";
 import { handleManifest, handleReferrers, handleTags } from "./manifests.ts";
 import { createQuarantine } from "./quarantine.ts";
 import { createReach } from "./reach.ts";
 import { RegistryError } from "./registry-error.ts";
 import { createRegistryFiles } from "./registry-files.ts";
-import { checkMethod, parseRoute, parseTarget } from "./route.ts";
+import { checkMethod, parseRoute, parseTarget, type Route } from "./route.ts";
 import { createUploads } from "./upload/uploads.ts";
 
 export interface Registry {
@@ -29,6 +29,22 @@ export interface Registry {
   close(): Promise<void>;
 }
 
+/** What whoever runs a registry wants to say about who uses it, and how much. */
+export interface RegistryGate {
+  /** The token of this caller is one of ours. Resolves when it is their turn; a RegistryError refuses them. */
+  enter(subject: string, exchange: Pick<Exchange, "request" | "response">): Promise<void>;
+  /** Told of what was refused before that is answered; what comes back is answered. May take its time. */
+  refused(refusal: RegistryRefusal): Promise<RegistryError>;
+}
+
+export interface RegistryRefusal {
+  readonly error: RegistryError;
+  readonly request: IncomingMessage;
+  readonly route: Route["kind"];
+  /** Who, if their token is one of ours. */
+  readonly subject: string | undefined;
+}
+
 export interface RegistryOptions {
   /** Belongs to one registry at a time; collecting garbage in it is open to all. */
   readonly directory: string;
@@ -41,6 +57,8 @@ export interface RegistryOptions {
    * in a registry that deploys draw from is whole.
    */
   readonly mayLackBlobs?: boolean;
+  /** Everybody is let in at once unless given. */
+  readonly gate?: RegistryGate;
   /** How often garbage is collected, and how long what nothing needs is left alone before. */
   readonly collect?: { readonly everyMs?: number; readonly graceMs?: number };
 }
@@ -135,11 +153,30 @@ export function createRegistry(options: RegistryOptions): Registry {
     }
   }
 
+  async function admit(
+    request: IncomingMessage,
+    response: ServerResponse,
+    route: Route,
+  ): Promise<Caller> {
+    const { gate } = options;
+    let subject: string | undefined;
+    try {
+      const claims = await authorizer.identify(request, route);
+      subject = claims?.sub;
+      // Before what the token opens is looked up, which can mean many files.
+      if (subject !== undefined) await gate?.enter(subject, { request, response });
+      return await authorizer.permit(claims, request.method ?? "GET", route);
+    } catch (error) {
+      if (!gate || !(error instanceof RegistryError)) throw error;
+      throw await gate.refused({ error, request, route: route.kind, subject });
+    }
+  }
+
   async function dispatch(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = parseTarget(request.url ?? "/");
     response.setHeader("docker-distribution-api-version", "registry/2.0");
     const route = parseRoute(url.pathname);
-    const caller = await authorizer.authorize(request, route);
+    const caller = await admit(request, response, route);
     checkMethod(route, request.method);
     const query = url.searchParams;
     const parts = { files, uploads, quarantine, mayLackBlobs };

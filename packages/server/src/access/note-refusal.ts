@@ -21,7 +21,10 @@ export interface Refusal {
 }
 
 /** Puts it on record and waits as long as it deserves; the failure to answer with comes back. */
-export async function noteRefusal(context: ServerContext, refusal: Refusal): Promise<Failure> {
+export async function noteRefusal(
+  context: Pick<ServerContext, "store" | "now" | "repeats" | "failedLogins">,
+  refusal: Refusal,
+): Promise<Failure> {
   const { failure, secret, address } = refusal;
   const entry = entryOf(refusal);
   if (!entry) return failure;
@@ -76,4 +79,10 @@ function entryOf(refusal: Refusal): RepeatedEntry | undefined {
   }
   if (!isUpload || (code !== "too_large" && code !== "invalid")) return undefined;
   return { actor, action: "upload.refused", subject: asked, details: { because } };
+}
+
+/** For `Retry-After`. */
+export function retryAfterSeconds(reason: unknown): number {
+  const ms = reason instanceof Failure ? reason.details["retryAfterMs"] : undefined;
+  return Math.ceil((typeof ms === "number" ? ms : 1_000) / 1_000);
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { Failure } from "@exclave/core";
 import {
+  BUDGETS,
   type BudgetLimits,
   createRequestBudgets,
   decideEntry,
@@ -68,7 +69,7 @@ function enter(budgets: RequestBudgets, caller: string, signal = new AbortContro
 
 function limited(limits: Partial<BudgetLimits> = {}): RequestBudgets {
   const token = { ...LIMITS, ...limits };
-  return createRequestBudgets({ now: () => 0, budgets: { token, address: token, proxy: token } });
+  return createRequestBudgets({ now: () => 0, budgets: { ...BUDGETS, token } });
 }
 
 async function isWaiting(visit: Promise<Visit>): Promise<boolean> {

@@ -15,13 +15,20 @@ export interface BudgetLimits {
   readonly perSecond: number;
 }
 
-/** Whose budget: a token's, an address's that shows none, or that of all who come by a proxy on this machine. */
+/**
+ * Whose budget: a token's, an address's that shows none, that of all who come by a proxy on this machine; and what an
+ * agent or a person has beside it for the registry.
+ */
 export type CallerKind = keyof typeof BUDGETS;
 
 export const BUDGETS = {
   token: { runningMax: 16, waitingMax: 128, streamsMax: 256, burst: 500, perSecond: 200 },
   address: { runningMax: 8, waitingMax: 32, streamsMax: 8, burst: 200, perSecond: 50 },
   proxy: { runningMax: 64, waitingMax: 512, streamsMax: 64, burst: 2_000, perSecond: 300 },
+  /** The vendor's registry, for one agent or person: all jobs of a build agent, each with 32 connections. */
+  registry: { runningMax: 128, waitingMax: 1_024, streamsMax: 0, burst: 2_000, perSecond: 500 },
+  /** Registry tokens, each a row on record. A release of 400 components needs as many at once, then every five minutes. */
+  registryToken: { runningMax: 8, waitingMax: 64, streamsMax: 0, burst: 1_000, perSecond: 4 },
 } as const satisfies Record<string, BudgetLimits>;
 
 /** What a request costs before it is known what it costs, and what moving bytes adds. */

@@ -78,22 +78,36 @@ export async function grantFor(
   return { grant: { ...grant, sourceUrl, sourceToken } };
 }
 
+/** Whose a credential is and for which attempt, if it is one of ours. */
+export interface CredentialHolder {
+  readonly agent: string;
+  readonly job: string;
+  readonly attempt: number;
+}
+
+export async function holderOf(
+  { keys, now }: Pick<ServerContext, "keys" | "now">,
+  credential: string,
+): Promise<CredentialHolder> {
+  const trust = { publicKeys: [keys.registry.publicKey], issuer: REGISTRY_ISSUER };
+  const verifier = createTokenVerifier({ ...trust, audience: TOKEN_SERVICE });
+  const { sub: agent, jti } = await verifier.verify(credential, now());
+  const [job = "", attempt] = jti.split(".");
+  return { agent, job, attempt: Number(attempt) };
+}
+
 /** For a job that runs: a token for what is asked for, as far as its manifest names it. */
 export async function tokenForJob(
   context: ServerContext,
-  credential: string,
+  { agent: sub, job, attempt }: CredentialHolder,
   asked: readonly Access[],
 ): Promise<string> {
-  const trust = { publicKeys: [context.keys.registry.publicKey], issuer: REGISTRY_ISSUER };
-  const verifier = createTokenVerifier({ ...trust, audience: TOKEN_SERVICE });
-  const { sub, jti } = await verifier.verify(credential, context.now());
-  const [job = "", attempt] = jti.split(".");
   const agent = await context.store.read.agents.get(sub);
   const row = await context.store.read.jobs.get(job);
   const scope: ReturnType<typeof jobScope> =
     !agent || agent.revokedAt !== null
       ? { refused: "the agent is not trusted any more" }
-      : jobScope(agent, row, Number(attempt));
+      : jobScope(agent, row, attempt);
   if ("refused" in scope) {
     const details = { because: scope.refused };
     await noteOnRecord(context, { actor: sub, action: "grant.refused", subject: job, details });

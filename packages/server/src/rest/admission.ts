@@ -10,6 +10,7 @@ import {
   createRequestBudgets,
   type RequestBudgets,
   UNIT_BYTES,
+  type Visit,
 } from "../access/request-budget.ts";
 import type { ServerContext } from "../context.ts";
 import { secretHash } from "../identifiers.ts";
@@ -23,7 +24,20 @@ export interface Admitted {
 
 export interface Admission {
   admit(call: Call, request: FastifyRequest, reply: FastifyReply): Promise<void>;
+  /** The turn alone, for routes that are no calls of the API and look at credentials of their own. */
+  enter(request: FastifyRequest, reply: FastifyReply, turn: Turn): Promise<Visit>;
   of(request: FastifyRequest): Admitted;
+}
+
+export interface Turn {
+  readonly isStream: boolean;
+  /** By what the request shows unless given. */
+  readonly payer?: Payer;
+}
+
+interface Payer {
+  readonly caller: string;
+  readonly kind: CallerKind;
 }
 
 const admitted = new WeakMap<FastifyRequest, Admitted>();
@@ -38,16 +52,11 @@ export function createAdmission(
   budgets: RequestBudgets = createRequestBudgets(),
 ): Admission {
   return {
+    enter,
     async admit(call, request, reply) {
-      const gone = new AbortController();
-      reply.raw.once("close", () => gone.abort(new Failure("cancelled", "the caller has gone")));
       const isStream = call.produces !== "json" || call.consumes === "bytes";
-      const visit = await budgets.enter({ ...payerOf(request), isStream, signal: gone.signal });
-      reply.raw.once("close", () => {
-        visit.charge(Number(reply.getHeader("content-length") ?? 0) / UNIT_BYTES);
-        visit.leave();
-      });
-      if (gone.signal.aborted) return visit.leave();
+      const visit = await enter(request, reply, { isStream });
+      if (reply.raw.destroyed) return;
       const caller = await authenticate(context(), request.headers.authorization).catch(
         (reason: unknown) => {
           // Failed logins wait for their answer elsewhere, and are counted there.
@@ -65,10 +74,24 @@ export function createAdmission(
       return found;
     },
   };
+
+  async function enter(request: FastifyRequest, reply: FastifyReply, turn: Turn): Promise<Visit> {
+    const { isStream, payer = payerOf(request) } = turn;
+    const gone = new AbortController();
+    reply.raw.once("close", () => gone.abort(new Failure("cancelled", "the caller has gone")));
+    const visit = await budgets.enter({ ...payer, isStream, signal: gone.signal });
+    reply.raw.once("close", () => {
+      const bytes = isStream ? 0 : Number(reply.getHeader("content-length") ?? 0);
+      visit.charge(bytes / UNIT_BYTES);
+      visit.leave();
+    });
+    if (gone.signal.aborted) visit.leave();
+    return visit;
+  }
 }
 
 /** By what is shown and not by whose it is: one that is over its budget costs not even a look at the tokens. */
-function payerOf({ headers, socket }: FastifyRequest): { caller: string; kind: CallerKind } {
+function payerOf({ headers, socket }: FastifyRequest): Payer {
   const { authorization } = headers;
   if (authorization !== undefined) return { caller: secretHash(authorization), kind: "token" };
   const address = socket.remoteAddress ?? "unknown";

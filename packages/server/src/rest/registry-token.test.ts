@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { describe, type TestContext, test } from "node:test";
 import { JobId } from "@exclave/core";
 import { createRegistryClient, digestOf, givenAccess } from "@exclave/oci";
+import { BUDGETS } from "../access/request-budget.ts";
 import { narrow } from "../job/grants.ts";
 import { refNamed } from "../testing/rows.ts";
 import { connectAgent, joinVendorAgent } from "../testing/scripted-agent.ts";
@@ -149,6 +150,52 @@ describe("a job's credential", () => {
     assert.equal(response.status, 400);
     assert.match(await response.text(), /grant_type=refresh_token/);
   });
+});
+
+test("an agent gets so many tokens and no more, whatever credential it shows", async (t) => {
+  const { server, agent, job, credential } = await runningBuild(t);
+  const another = (await agent.grant(job)).grant?.credential;
+  assert.ok(another);
+  const { burst, runningMax, waitingMax } = BUDGETS.registryToken;
+  const flood = Array.from({ length: burst + runningMax + waitingMax + 50 }, async (_, n) => {
+    const refresh = n % 2 === 0 ? credential : another;
+    const response = await ask(server, { grant_type: "refresh_token", refresh_token: refresh });
+    await response.text();
+    return response;
+  });
+
+  // Those that wait are answered in their time; the test has seen enough before.
+  const refused = Promise.race(
+    flood.map(async (one) => {
+      const { status, headers } = await one;
+      return status === 429 ? Number(headers.get("retry-after")) : new Promise<never>(() => {});
+    }),
+  );
+  assert.ok((await refused) >= 1);
+  await server.stop();
+  await Promise.allSettled(flood);
+});
+
+test("a source is read with the token of its build, and a failed login is on record", async (t) => {
+  const { server, agent, job } = await runningBuild(t);
+  const { grant } = await agent.grant(job);
+  const get = (token: string) =>
+    fetch(String(grant?.sourceUrl), { headers: { authorization: `Bearer ${token}` } });
+
+  const mine = await get(String(grant?.sourceToken));
+  const forged = await get("not-a-token");
+
+  assert.deepEqual([mine.status, forged.status], [200, 401]);
+  await assertOnRecord(server, "login.failed");
+});
+
+test("the token of somebody else is refused for a registry it is not of, and is on record", async (t) => {
+  const server = await testServer(t);
+
+  const { status } = await fetch(`${server.url}/v2/`, { headers: { authorization: "Bearer no" } });
+
+  assert.equal(status, 401);
+  await assertOnRecord(server, "login.failed");
 });
 
 test("a narrowed scope lists the digests of the repositories that were asked for", () => {

@@ -4,14 +4,24 @@
 
 import { Failure } from "@exclave/core";
 import { type Access, Action, mintToken } from "@exclave/oci";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { audit, type ServerContext } from "../context.ts";
-import { newSecret } from "../identifiers.ts";
-import { REGISTRY_ISSUER, REGISTRY_SERVICE, TOKEN_TTL_MS, tokenForJob } from "../job/grants.ts";
+import { newSecret, secretHash } from "../identifiers.ts";
+import {
+  holderOf,
+  REGISTRY_ISSUER,
+  REGISTRY_SERVICE,
+  TOKEN_TTL_MS,
+  tokenForJob,
+} from "../job/grants.ts";
+import type { Admission } from "./admission.ts";
 import { authorize, tokenOf } from "./authenticate.ts";
 
 const PATH = "/v1/registry/token";
+
+/** Read before it is known whose it is: the credential, and a scope or two. */
+const FORM_BYTES_MAX = 8 * 1024;
 
 /** OAuth2's form, in which registry clients send what is not a password. */
 const RefreshForm = z.object({
@@ -20,10 +30,15 @@ const RefreshForm = z.object({
   scope: z.string().default(""),
 });
 
-export function addRegistryTokenRoute(app: FastifyInstance, context: () => ServerContext): void {
-  app.get(PATH, async (request) => {
+export function addRegistryTokenRoute(
+  app: FastifyInstance,
+  context: () => ServerContext,
+  admission: Admission,
+): void {
+  app.get(PATH, async (request, reply) => {
     const { scope = [] } = request.query as { scope?: string | string[] };
     const secret = basicPassword(request.headers.authorization);
+    if (secret !== undefined) await turnOf(request, reply, secretHash(secret));
     return answer(context(), await tokenForPerson(context(), secret, readScopes([scope].flat())));
   });
 
@@ -32,15 +47,23 @@ export function addRegistryTokenRoute(app: FastifyInstance, context: () => Serve
     { parseAs: "string" },
     (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
   );
-  app.post(PATH, async (request) => {
+  app.post(PATH, { bodyLimit: FORM_BYTES_MAX }, async (request, reply) => {
     const form = RefreshForm.safeParse(request.body);
     if (!form.success) {
       throw new Failure("invalid", "send grant_type=refresh_token with the credential of a job");
     }
     const { refresh_token: credential, scope } = form.data;
     const asked = readScopes(scope.split(" "));
-    return answer(context(), await tokenForJob(context(), credential, asked));
+    // By whose the credential is, and not by what is shown: an agent has as many credentials as jobs.
+    const holder = await holderOf(context(), credential);
+    await turnOf(request, reply, holder.agent);
+    return answer(context(), await tokenForJob(context(), holder, asked));
   });
+
+  async function turnOf(request: FastifyRequest, reply: FastifyReply, caller: string) {
+    const payer = { caller, kind: "registryToken" as const };
+    await admission.enter(request, reply, { isStream: false, payer });
+  }
 }
 
 function answer({ now }: ServerContext, token: string) {

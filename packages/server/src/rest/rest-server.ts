@@ -6,7 +6,7 @@ import { CALLS, type Call, JSON_BODY_BYTES_MAX, openApiDocument, putSource } fro
 import { Failure } from "@exclave/core";
 import { createLimitedServer, LISTEN_LIMITS, type ListenLimits, type Registry } from "@exclave/oci";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import { noteRefusal } from "../access/note-refusal.ts";
+import { noteRefusal, retryAfterSeconds } from "../access/note-refusal.ts";
 import type { ServerContext } from "../context.ts";
 import { type Admission, callerOf, createAdmission } from "./admission.ts";
 import { AGENT_HANDLERS } from "./agents.ts";
@@ -75,9 +75,9 @@ export function createRestServer(
 
   const admit = createAdmission(context);
   for (const call of CALLS) addCall(app, context, admit, call);
-  addPlainRoutes(app, context);
-  addAgentSourceRoute(app, context);
-  addRegistryTokenRoute(app, context);
+  addPlainRoutes(app, context, admit);
+  addAgentSourceRoute(app, context, admit);
+  addRegistryTokenRoute(app, context, admit);
   if (!server) throw new Failure("bug", "the HTTP server was not made");
   return { app, server };
 }
@@ -114,13 +114,25 @@ function addCall(
   });
 }
 
-function addPlainRoutes(app: FastifyInstance, context: () => ServerContext): void {
+function addPlainRoutes(
+  app: FastifyInstance,
+  context: () => ServerContext,
+  admission: Admission,
+): void {
+  // These two wait for nobody: whoever restarts a server that does not answer must not be led to it by a flood.
   app.get("/healthz", async () => ({ ok: true }));
   app.get("/readyz", async () => {
     await context().store.read.audit.head();
     return { ready: true };
   });
-  app.get("/v1/openapi.json", async () => openApiDocument(context().version));
+  // Made once, for anybody: it takes tens of milliseconds.
+  let document: string | undefined;
+  const onRequest = async (request: FastifyRequest, reply: FastifyReply) =>
+    void (await admission.enter(request, reply, { isStream: false }));
+  app.get("/v1/openapi.json", { onRequest }, async (_request, reply) => {
+    document ??= JSON.stringify(openApiDocument(context().version));
+    return reply.type("application/json; charset=utf-8").send(document);
+  });
 }
 
 async function answerProblem(
@@ -134,11 +146,6 @@ async function answerProblem(
   if (reply.sent) return;
   if (problem.status === 429) void reply.header("retry-after", retryAfterSeconds(reason));
   await reply.code(problem.status).type("application/problem+json").send(JSON.stringify(problem));
-}
-
-function retryAfterSeconds(reason: unknown): number {
-  const ms = reason instanceof Failure ? reason.details["retryAfterMs"] : undefined;
-  return Math.ceil((typeof ms === "number" ? ms : 1_000) / 1_000);
 }
 
 /** A refusal goes on record, whatever route it comes from. */

@@ -8,11 +8,12 @@ import type { Readable } from "node:stream";
 import { headSource, putSource } from "@exclave/api";
 import { Digest, Failure } from "@exclave/core";
 import { createTokenVerifier } from "@exclave/oci";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit, type ServerContext } from "../context.ts";
 import { placeDurably } from "../durable-file.ts";
 import { newSecret } from "../identifiers.ts";
 import { REGISTRY_ISSUER, SOURCES_SERVICE, sourceAccess } from "../job/grants.ts";
+import type { Admission } from "./admission.ts";
 import { type Handler, handler } from "./handler.ts";
 
 export const SOURCE_BYTES_MAX = 1024 * 1024 * 1024;
@@ -68,8 +69,14 @@ async function receiveSource(directory: string, digest: Digest, body: Readable):
   }
 }
 
-export function addAgentSourceRoute(app: FastifyInstance, context: () => ServerContext): void {
-  app.get("/v1/agent/sources/:digest", async (request, reply) => {
+export function addAgentSourceRoute(
+  app: FastifyInstance,
+  context: () => ServerContext,
+  admission: Admission,
+): void {
+  const onRequest = async (request: FastifyRequest, reply: FastifyReply) =>
+    void (await admission.enter(request, reply, { isStream: true }));
+  app.get("/v1/agent/sources/:digest", { onRequest }, async (request, reply) => {
     const { keys, now, uploads } = context();
     const { digest } = request.params as { digest: string };
     const token = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? "")?.[1] ?? "";
