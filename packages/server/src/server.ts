@@ -224,6 +224,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     await link.close();
     await Promise.all([installs.stop(), releases.stop()]);
     await rest.app.close();
+    await apps.close();
     await registry?.close();
     await flush({ all: true });
     await signer.close();
