@@ -50,7 +50,7 @@ const SHIPS: Readonly<Record<string, readonly string[]>> = {
 const OUTSIDE: Readonly<Record<string, readonly string[]>> = {
   "@exclave/core": ["@marcbachmann/cel-js", "yaml", "zod"],
   "@exclave/agent": ["ws", "zod"],
-  "@exclave/runner": ["zod"],
+  "@exclave/runner": ["yauzl", "yazl", "zod"],
   "@exclave/runtime": ["zod"],
   "@exclave/plugin-sdk": ["zod"],
 };

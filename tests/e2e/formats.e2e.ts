@@ -29,12 +29,11 @@ import {
   packImage,
   packIndex,
   packManifests,
-  packModule,
-  packProviderIndex,
   RELEASE_TYPE,
   signStatement,
   writeStatement,
 } from "@exclave/oci";
+import { packModule, packProviderIndex } from "@exclave/runner";
 import { terraformProviderLocal } from "../../tools/test-tools/terraform-provider-local.ts";
 import { has } from "./harness.ts";
 

@@ -11,13 +11,12 @@ import {
   FLUX_TYPES,
   HELM_TYPES,
   isContentLost,
-  isModulePackage,
   MEDIA_TYPES,
   parseManifest,
   unpackLayer,
-  unpackModule,
   verified,
 } from "@exclave/oci";
+import { isModulePackage, unpackModule } from "./module/module-package.ts";
 
 export interface Materialised {
   readonly files: string;

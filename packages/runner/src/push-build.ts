@@ -11,10 +11,10 @@ import {
   packFiles,
   packImage,
   packManifests,
-  packModule,
   parseManifest,
 } from "@exclave/oci";
 import type { BuildResult, ImageBuild } from "@exclave/plugin-sdk";
+import { packModule } from "./module/module-package.ts";
 
 export const FILES_ARTIFACT_TYPE = "application/vnd.exclave.component.v1";
 

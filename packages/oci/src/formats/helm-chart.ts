@@ -10,7 +10,7 @@ import { type ContentStore, readBlobBytes, writeBlobBytes } from "../content/con
 import { type Descriptor, MEDIA_TYPES, parseManifest } from "../content/descriptor.ts";
 import { createLayer } from "../layer/layer.ts";
 import { HELM_TYPES, TITLE_ANNOTATION } from "./media-types.ts";
-import { tagOfVersion } from "./terraform-provider.ts";
+import { tagOfVersion } from "./version-tag.ts";
 import { type FormatTarget, writeDocument, writePacked } from "./write-document.ts";
 
 /** What Chart.yaml says; fields we do not know are Helm's business and kept. */

@@ -9,7 +9,12 @@ import {
   type ImageManifest,
   MEDIA_TYPES,
 } from "../content/descriptor.ts";
-import type { PackedFile } from "./zip-writer.ts";
+
+/** A blob that lies in a file until it has been sent. */
+export interface PackedFile extends AsyncDisposable {
+  readonly descriptor: Descriptor;
+  readonly open: (from: number) => AsyncIterable<Uint8Array>;
+}
 
 /** Where an artifact goes. */
 export interface FormatTarget {

@@ -3,12 +3,20 @@
 
 import { stat } from "node:fs/promises";
 import { Failure } from "@exclave/core";
+import {
+  type Descriptor,
+  type FormatTarget,
+  MEDIA_TYPES,
+  type PackedFile,
+  TITLE_ANNOTATION,
+  TOFU_TYPES,
+  tagOfVersion,
+  writeBlobBytes,
+  writeDocument,
+  writePacked,
+} from "@exclave/oci";
 import { z } from "zod";
-import { writeBlobBytes } from "../content/content-store.ts";
-import { type Descriptor, MEDIA_TYPES } from "../content/descriptor.ts";
-import { TITLE_ANNOTATION, TOFU_TYPES } from "./media-types.ts";
-import { type FormatTarget, writeDocument, writePacked } from "./write-document.ts";
-import { createZip, describeFile, type PackedFile } from "./zip-writer.ts";
+import { createZip, describeFile } from "./zip-writer.ts";
 
 /** `registry.terraform.io/hashicorp/aws`; also part of a path, so nothing in it can lead elsewhere. */
 export const ProviderAddress = z
@@ -93,9 +101,4 @@ export async function packProviderIndex(index: PackProviderIndex): Promise<Descr
       ...(annotations && { annotations }),
     },
   );
-}
-
-/** A version may hold a plus sign, a tag may not; Helm and OpenTofu both write an underscore. */
-export function tagOfVersion(version: string): string {
-  return version.replaceAll("+", "_");
 }

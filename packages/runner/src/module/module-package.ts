@@ -7,15 +7,20 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { type Digest, Failure } from "@exclave/core";
-import { type ContentStore, writeBlobBytes } from "../content/content-store.ts";
 import {
+  type ContentStore,
   type Descriptor,
+  type FormatTarget,
   type ImageManifest,
   MEDIA_TYPES,
   parseManifest,
-} from "../content/descriptor.ts";
-import { verified } from "../content/digest.ts";
-import { TITLE_ANNOTATION, TOFU_TYPES } from "./media-types.ts";
+  TITLE_ANNOTATION,
+  TOFU_TYPES,
+  verified,
+  writeBlobBytes,
+  writeDocument,
+  writePacked,
+} from "@exclave/oci";
 import {
   type ProviderIdentity,
   type ProviderPackage,
@@ -23,7 +28,6 @@ import {
   parseProviderIdentity,
   providerFileName,
 } from "./terraform-provider.ts";
-import { type FormatTarget, writeDocument, writePacked } from "./write-document.ts";
 import { type UnzipOptions, unzip } from "./zip-reader.ts";
 import { createZip } from "./zip-writer.ts";
 
