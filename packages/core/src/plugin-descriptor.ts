@@ -31,3 +31,12 @@ export const PluginDescriptor = z.object({
   source: z.enum(["required", "optional", "none"]).default("optional"),
 });
 export type PluginDescriptor = z.infer<typeof PluginDescriptor>;
+
+/** What each of a plugin's operations does when it is run twice. */
+export function effectsOf({
+  operations,
+}: Pick<PluginDescriptor, "operations">): Partial<Record<PluginOperation, Effect>> {
+  return Object.fromEntries(
+    Object.entries(operations).map(([operation, { effect }]) => [operation, effect]),
+  );
+}

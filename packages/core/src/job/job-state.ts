@@ -36,6 +36,10 @@ export type JobState = Readonly<z.infer<typeof JobState>>;
 
 export type JobStatus = JobState["status"];
 
+export function isAskedToStop(state: JobState): boolean {
+  return "cancelRequested" in state && state.cancelRequested;
+}
+
 export type JobEnd =
   | { readonly kind: "succeeded" }
   | { readonly kind: "failed"; readonly code: FailureCode; readonly message: string }

@@ -65,6 +65,20 @@ export type SeenAgent =
   | { readonly status: "offline"; readonly since: Instant }
   | { readonly status: "never" };
 
+export function seenAgent({
+  agent,
+  isAgentOnline,
+  watch,
+}: {
+  readonly agent?: { readonly seenAt: Instant; readonly everConnected: boolean };
+  readonly isAgentOnline: boolean;
+  readonly watch?: { readonly since: Instant };
+}): SeenAgent {
+  if (isAgentOnline) return { status: "online", ...(watch ? { since: watch.since } : {}) };
+  if (!agent?.everConnected) return { status: "never" };
+  return { status: "offline", since: agent.seenAt };
+}
+
 export interface SeenComponent {
   /** What the last successful apply left. */
   readonly deployed?: DeployedComponent;

@@ -6,16 +6,16 @@ import { describe, test } from "node:test";
 import * as fc from "fast-check";
 import {
   beginComponentJob,
-  type ComponentPurpose,
   type ComponentRecord,
   emptyComponentRecord,
   endComponentJob,
 } from "../consequence/component-end.ts";
 import { healthNow, recordHealth } from "../consequence/health.ts";
 import { digestOf } from "../encoding/sha256.ts";
-import { type FailureCode, unreachable } from "../failure.ts";
+import type { FailureCode } from "../failure.ts";
 import { type ComponentName, type Digest, Instant } from "../ids.ts";
 import { type Health } from "../job/job-line.ts";
+import { purposeOf } from "./component-order.ts";
 import { REPAIRS_MAX } from "./decide-repair.ts";
 import { component, job, named, now, runner, seen, wanted } from "./install.testing.ts";
 import {
@@ -335,7 +335,7 @@ function createTestWorld(
     }
     const before = records.get(step.component) ?? emptyComponentRecord(step.type);
     const at = { at: Instant.parse(clock), repair: step.repair };
-    records.set(step.component, beginComponentJob(before, purposeOf(step), at));
+    records.set(step.component, beginComponentJob(before, purposeOf(step, traceOf(step)), at));
     running.push({ step });
   }
 
@@ -383,7 +383,7 @@ function createTestWorld(
     assert.ok(record, "a job ended that never began");
     const digest: Digest = digestOf({ plan: step.deployKey, number: plans++ });
     const after = endComponentJob(record, {
-      purpose: purposeOf(step),
+      purpose: purposeOf(step, traceOf(step)),
       at: Instant.parse(clock),
       failure: code ? { code, message: "no", mayRepeat: true } : undefined,
       plan: { digest, risk: "change", summary: "" },
@@ -393,19 +393,6 @@ function createTestWorld(
     records.set(step.component, after);
     const isLooked = step.kind === "apply" && code === undefined;
     if (isLooked) say(step.component, ill.has(step.component) ? "missing" : "healthy");
-  }
-}
-
-function purposeOf(step: ComponentStep): ComponentPurpose<DeployedComponent> {
-  switch (step.kind) {
-    case "plan":
-      return { kind: "plan", deployKey: step.deployKey, type: step.type };
-    case "apply":
-      return { kind: "apply", deployed: traceOf(step) };
-    case "destroy":
-      return { kind: "destroy" };
-    default:
-      return unreachable(step.kind);
   }
 }
 

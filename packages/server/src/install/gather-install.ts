@@ -6,33 +6,25 @@ import {
   artifactKey,
   ComponentName,
   ComponentType,
+  type Deployed,
   type DeployedComponent,
   type HealthNow,
   healthNow,
   InstallName,
   type Instant,
+  inputValues,
   type Seen,
-  type SeenAgent,
   type SeenComponent,
+  STATUS_EVERY_MS,
+  seenAgent,
   seenComponent,
   type Wanted,
   type WantedComponent,
 } from "@exclave/core";
 import type { AgentWatch, ServerContext } from "../context.ts";
 import { releaseIndex } from "../release/release-loop.ts";
-import type {
-  AgentRow,
-  ComponentRow,
-  Deployed,
-  InstallRow,
-  JobRow,
-  ReleaseRow,
-} from "../store/rows.ts";
+import type { AgentRow, ComponentRow, InstallRow, JobRow, ReleaseRow } from "../store/rows.ts";
 import type { Readers } from "../store/store.ts";
-import { inputValues } from "./inputs.ts";
-
-/** Unless a component says otherwise. */
-export const STATUS_EVERY_MS = 30_000;
 
 export interface InstallFacts {
   readonly install: InstallRow;
@@ -176,12 +168,6 @@ export function seenOf(facts: InstallFacts, now: Instant): Seen {
       [...names].map((name) => [ComponentName.parse(name), seenNamed(name, facts, now)]),
     ),
   };
-}
-
-export function seenAgent({ agent, isAgentOnline, watch }: InstallFacts): SeenAgent {
-  if (isAgentOnline) return { status: "online", ...(watch ? { since: watch.since } : {}) };
-  if (!agent?.everConnected) return { status: "never" };
-  return { status: "offline", since: agent.seenAt };
 }
 
 export function isComponentWork(

@@ -11,17 +11,6 @@ import {
 
 export type Inputs = Readonly<Record<string, unknown>>;
 
-/** Every declared input that has a value: the install's own, or the app's default. */
-export function inputValues(app: AppConfig, given: Inputs): Record<string, unknown> {
-  return Object.fromEntries(
-    app.inputs.flatMap((input) => {
-      const { name, default: usual } = input;
-      const value = inputValue(input, given[name]) ?? usual;
-      return value === undefined ? [] : [[name, value]];
-    }),
-  );
-}
-
 /** Refuses unknown names, wrong types and missing values, all at once. */
 export function checkInputs(app: AppConfig, given: Inputs): void {
   const bytes = canonicalBytes(given).length;

@@ -7,12 +7,14 @@ import {
   directionTo,
   type Hold,
   type Instant,
+  noRelease,
   planInstall,
+  planSandbox,
+  type SandboxPlan,
   type Step,
 } from "@exclave/core";
 import { type InstallFacts, seenOf, wantedOf } from "./gather-install.ts";
 import { missingSecrets } from "./inputs.ts";
-import { noRelease, planSandbox, type SandboxPlan } from "./plan-sandbox.ts";
 
 export interface InstallDecision {
   readonly sandbox: SandboxPlan;

@@ -2,12 +2,12 @@
 // it lost its journal and its vault. A status job is issued that carries the schedule; the agent that
 // runs it watches the component from then on.
 
-import { ComponentName, ComponentType, type Instant, newsMs } from "@exclave/core";
+import { ComponentName, ComponentType, type Instant, newsMs, STATUS_EVERY_MS } from "@exclave/core";
 import type { ServerContext } from "../context.ts";
-import { issueJob } from "../job/issue-job.ts";
+import { tryIssueJob } from "../job/issue-job.ts";
 import type { ComponentRow } from "../store/rows.ts";
 import type { Tables } from "../store/store.ts";
-import { healthOf, type InstallFacts, STATUS_EVERY_MS } from "./gather-install.ts";
+import { healthOf, type InstallFacts } from "./gather-install.ts";
 
 export interface WatchPlan {
   /** What a status job is to be issued for now. */
@@ -40,7 +40,7 @@ function isUnwatched(row: ComponentRow, facts: InstallFacts, now: Instant): bool
 
 export async function issueWatch(
   tx: Tables,
-  context: ServerContext,
+  context: Pick<ServerContext, "now">,
   { install, indexes }: InstallFacts,
   row: ComponentRow,
 ): Promise<void> {
@@ -49,7 +49,7 @@ export async function issueWatch(
   const { type, plugin, artifact, config, inputs, generatedSecrets, release } = deployed;
   const index = indexes.get(release);
   await tx.components.put({ ...row, watchAskedAt: context.now() });
-  await issueJob(tx, context, {
+  await tryIssueJob(tx, context, {
     audience: install.id,
     install,
     release,

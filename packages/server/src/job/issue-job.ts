@@ -10,6 +10,7 @@ import {
   digestOfBytes,
   Failure,
   Instant,
+  type JobFailure,
   type Limits,
   limitsFor,
   MANIFEST_BYTES_MAX,
@@ -90,6 +91,38 @@ export async function issueJob(
     },
   });
   return job;
+}
+
+/**
+ * For jobs that no caller waits for. An order that no agent would take is refused for good: it goes on
+ * record and is a failure to remember, where an error would be retried without end.
+ */
+export async function tryIssueJob(
+  tx: Tables,
+  context: Pick<ServerContext, "now">,
+  order: JobOrder,
+): Promise<{ readonly job: JobRow } | { readonly failure: JobFailure }> {
+  try {
+    return { job: await issueJob(tx, context, order) };
+  } catch (reason) {
+    if (!(reason instanceof Failure) || reason.code !== "too_large") throw reason;
+    const { code, message } = reason;
+    const { operation, component } = order.step;
+    await audit(tx, context, {
+      actor: "server",
+      action: "job.not_created",
+      subject: order.install?.id ?? order.release ?? order.audience,
+      details: {
+        name: order.install?.name,
+        release: order.release,
+        operation,
+        component,
+        code,
+        because: message,
+      },
+    });
+    return { failure: { code, message, mayRepeat: true } };
+  }
 }
 
 /** Nothing is issued that no agent would take: whoever asked is told, and which part is the large one. */

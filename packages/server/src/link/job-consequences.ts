@@ -6,8 +6,10 @@ import {
   type ArtifactLine,
   ArtifactRef,
   type ComponentPurpose,
+  type Deployed,
   type Digest,
   endComponentJob,
+  endLook,
   endSandboxJob,
   endSync,
   forgetSynced,
@@ -17,8 +19,7 @@ import {
   unreachable,
 } from "@exclave/core";
 import { emptyComponent } from "../install/empty-component.ts";
-import { endLook } from "../install/plan-sandbox.ts";
-import type { ComponentRow, Deployed, InstallRow, JobRow } from "../store/rows.ts";
+import type { ComponentRow, InstallRow, JobRow } from "../store/rows.ts";
 import type { AgentEventFacts, AgentEventWrites } from "./agent-event-writes.ts";
 
 /** The event is absent when the job ended without any agent having heard of it. */

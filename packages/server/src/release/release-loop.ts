@@ -10,7 +10,7 @@ import {
   releaseRepository,
 } from "@exclave/core";
 import { audit, type ServerContext } from "../context.ts";
-import { issueJob, type JobOrder } from "../job/issue-job.ts";
+import { type JobOrder, tryIssueJob } from "../job/issue-job.ts";
 import type { BuildRow, JobRow, ReleaseRow } from "../store/rows.ts";
 import type { Readers, Tables } from "../store/store.ts";
 import { releaseToChannel } from "./channels.ts";
@@ -92,7 +92,12 @@ async function advance(tx: Tables, context: ServerContext, { readApp, id, sealed
     }
     const limits = buildLimits(facts.app, step);
     const order = { ...orderFor(release, step, sealed), limits };
-    release = withJob(release, step, await issueJob(tx, context, order));
+    const issued = await tryIssueJob(tx, context, order);
+    if ("failure" in issued) {
+      release = { ...release, state: "failed", because: issued.failure.message };
+      break;
+    }
+    release = withJob(release, step, issued.job);
   }
   const movedChannel = release.state === "ready" && release.channel !== null;
   if (release.state === "ready") release = await finish(tx, context, release);

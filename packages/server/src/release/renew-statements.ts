@@ -4,7 +4,7 @@
 
 import { type Digest, digestOf, Instant, keysOfRole } from "@exclave/core";
 import { audit, type ServerContext } from "../context.ts";
-import { issueJob } from "../job/issue-job.ts";
+import { tryIssueJob } from "../job/issue-job.ts";
 import type { InstallRow, JobRow, ReleaseRow } from "../store/rows.ts";
 import type { Tables } from "../store/store.ts";
 import { type ReadApp, releaseIndex, signOrder } from "./release-loop.ts";
@@ -105,8 +105,12 @@ async function stateAgain(
     }
     const because = `a key that signed release ${current.version} was revoked`;
     const order = signOrder(current, { kind: "sign", index, buildKey, because }, sealed);
-    const { id } = await issueJob(tx, context, order);
-    await tx.releases.put({ ...current, signJob: id });
+    const issued = await tryIssueJob(tx, context, order);
+    await tx.releases.put(
+      "failure" in issued
+        ? { ...current, unsignedBecause: issued.failure.message }
+        : { ...current, signJob: issued.job.id },
+    );
   });
   context.wake.outbox("build");
 }

@@ -9,7 +9,7 @@ import {
   ComponentName,
   ComponentType,
   type Digest,
-  type PluginDescriptor,
+  effectsOf,
   type ReleaseStatement,
   statementBytes,
   statementFor,
@@ -147,15 +147,6 @@ export function statementOf(
     rollbackTo: { numberMin },
     createdAt,
   });
-}
-
-/** What each of a plugin's operations does when it is run twice. */
-export function effectsOf({
-  operations,
-}: PluginDescriptor): ReleaseStatement["components"][0]["effects"] {
-  return Object.fromEntries(
-    Object.entries(operations).map(([operation, { effect }]) => [operation, effect]),
-  );
 }
 
 const PAGE = 100;

@@ -7,12 +7,12 @@ import {
   AppId,
   ArtifactRef,
   Audience,
+  Deployed,
   Digest,
   Effect,
   Envelope,
   FAILURE_CODES,
   FailedAttempts,
-  GeneratedSecret,
   HEALTH_FIELDS,
   InstallId,
   Instant,
@@ -121,23 +121,6 @@ export const TokenRow = z.object({
   revokedAt: Instant.nullable(),
 });
 export type TokenRow = z.infer<typeof TokenRow>;
-
-/** What a destroy, a log request or a debug command needs to know of what is there. */
-export const Deployed = z.object({
-  deployKey: Digest,
-  type: z.string(),
-  plugin: ArtifactRef,
-  artifact: ArtifactRef.optional(),
-  config: z.record(z.string(), z.unknown()),
-  inputs: z.record(z.string(), z.unknown()),
-  generatedSecrets: z.array(GeneratedSecret),
-  dependsOn: z.array(z.string()),
-  effects: z.partialRecord(Operation, Effect),
-  release: z.string(),
-  /** How often its agent looks at its health; absent where its plugin has no status. */
-  statusEveryMs: z.int().positive().optional(),
-});
-export type Deployed = z.infer<typeof Deployed>;
 
 /** Why a job exists, so that its end can be understood without looking anything else up. */
 export const JobPurpose = z.discriminatedUnion("kind", [

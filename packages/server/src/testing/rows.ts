@@ -1,7 +1,7 @@
 // Rows with everything a test is not about filled in.
 
-import { AgentId, AppId, InstallId, Instant, JobId } from "@exclave/core";
-import type { AgentRow, Deployed, InstallRow, JobRow, ReleaseRow } from "../store/rows.ts";
+import { AgentId, AppId, type Deployed, InstallId, Instant, JobId } from "@exclave/core";
+import type { AgentRow, InstallRow, JobRow, ReleaseRow } from "../store/rows.ts";
 import { digestNamed } from "./scripted-vendor.ts";
 
 export const ACME = InstallId.parse("iacmeaaaaaaaaaaaa");

@@ -1,29 +1,61 @@
 // Decides what an install's sandbox needs next: to be set up before everything, to be taken down
 // after everything. In between it is the planner's turn.
 
-import {
-  type ArtifactRef,
-  agentHold,
-  atTime,
-  byCommand,
-  byItself,
-  byRelease,
-  decideRetry,
-  type Health,
-  type Hold,
-  type HoldEnd,
-  type Instant,
-} from "@exclave/core";
-import { releaseIndex } from "../release/release-loop.ts";
-import type {
-  ComponentRow,
-  InstallRow,
-  JobRow,
-  ReleaseRow,
-  ReleaseSandbox,
-} from "../store/rows.ts";
-import { type InstallFacts, seenAgent } from "./gather-install.ts";
-import { isAskedToStop } from "./plan-stops.ts";
+import type { FailedAttempts } from "../consequence/failed-attempts.ts";
+import type { InstallRecord } from "../consequence/install-end.ts";
+import type { Digest, Instant } from "../ids.ts";
+import type { Health } from "../job/job-line.ts";
+import { isAskedToStop, type JobState } from "../job/job-state.ts";
+import { atTime, byCommand, byItself, byRelease, type Hold, type HoldEnd } from "./hold.ts";
+import { seenAgent } from "./install-state.ts";
+import { agentHold } from "./plan-install.ts";
+import { decideRetry } from "./retry.ts";
+
+/** What is remembered of an install whose sandbox it is. */
+export interface SandboxRecord {
+  readonly name: string;
+  readonly appName: string;
+  readonly channel: string;
+  readonly mode: "present" | "destroyed";
+  /** Its type. */
+  readonly sandbox: string;
+  readonly sandboxState: InstallRecord["sandboxState"];
+  readonly sandboxFailure: FailedAttempts | null;
+  /** Why the setup is to run once more, although it was done before. */
+  readonly setupWanted: string | null;
+  readonly sandboxLook: SandboxLook | null;
+}
+
+/** The last look at a sandbox whose agent was gone, and the setups that followed in a row. */
+export interface SandboxLook {
+  readonly at: Instant;
+  readonly setups: number;
+}
+
+export interface SandboxFacts {
+  readonly install: SandboxRecord;
+  readonly components: readonly { readonly deployed: unknown; readonly attempted: unknown }[];
+  /** Jobs of the install that are not over: its own agent's, and the setup agent's. */
+  readonly open: readonly OpenJob[];
+  readonly agent?: { readonly seenAt: Instant; readonly everConnected: boolean };
+  readonly isAgentOnline: boolean;
+  readonly isSetupOnline: boolean;
+  /** The release the sandbox is set up from, or taken down by. */
+  readonly sandboxRelease?: {
+    readonly version: string;
+    readonly appName: string;
+    /** Of its index; null before it is assembled. */
+    readonly digest: Digest | null;
+    readonly sandboxes: readonly { readonly type: string }[];
+  };
+}
+
+interface OpenJob {
+  readonly id: string;
+  readonly operation: string;
+  readonly purpose: { readonly kind: string };
+  readonly state: JobState;
+}
 
 export type SandboxPlan =
   /** The sandbox stands and is wanted: look at the components. */
@@ -33,7 +65,7 @@ export type SandboxPlan =
   | { readonly kind: "gone" }
   | { readonly kind: "wait"; readonly hold: Hold };
 
-export function planSandbox(facts: InstallFacts, now: Instant): SandboxPlan {
+export function planSandbox(facts: SandboxFacts, now: Instant): SandboxPlan {
   const { install, open } = facts;
   const { sandboxState, mode } = install;
   if (sandboxState === "destroyed") return { kind: "gone" };
@@ -74,7 +106,7 @@ const SETUPS_MAX = 3;
  * A sandbox that stands is set up again when somebody asked for it, or when its agent is gone and the
  * sandbox itself says that something in it is. A network that is away is no reason: then it says it is well.
  */
-function planRepair(facts: InstallFacts, now: Instant): SandboxPlan {
+function planRepair(facts: SandboxFacts, now: Instant): SandboxPlan {
   const { install, agent, isAgentOnline, isSetupOnline } = facts;
   // What is to go needs no better sandbox than the one its agent is in.
   if (install.mode === "destroyed" && isAgentOnline) return { kind: "ready" };
@@ -91,16 +123,16 @@ function planRepair(facts: InstallFacts, now: Instant): SandboxPlan {
 }
 
 /** The last look, unless the agent has been there since. */
-export function lookSince({ install, agent }: InstallFacts): InstallRow["sandboxLook"] {
+export function lookSince({ install, agent }: SandboxFacts): SandboxLook | null {
   const { sandboxLook } = install;
   return sandboxLook && sandboxLook.at >= (agent?.seenAt ?? 0) ? sandboxLook : null;
 }
 
 /** What a look at a sandbox whose agent is gone makes of the install. */
-export function endLook(
-  install: InstallRow,
+export function endLook<Row extends Pick<SandboxRecord, "sandboxLook" | "setupWanted">>(
+  install: Row,
   { at, seen }: { readonly at: Instant; readonly seen?: SandboxSeen | undefined },
-): InstallRow {
+): Omit<Row, "sandboxLook" | "setupWanted"> & Pick<SandboxRecord, "sandboxLook" | "setupWanted"> {
   const isBroken = seen !== undefined && seen.health !== "healthy" && seen.health !== "unknown";
   const setups = (install.sandboxLook?.setups ?? 0) + (isBroken ? 1 : 0);
   const because = `its agent is gone, and the sandbox says: ${seen?.because ?? ""}`;
@@ -117,7 +149,7 @@ export interface SandboxSeen {
 }
 
 /** When the next look is due, for whoever waits; nothing where none is. */
-export function nextLookAt(facts: InstallFacts): number | undefined {
+export function nextLookAt(facts: SandboxFacts): number | undefined {
   const { install, agent, isAgentOnline } = facts;
   if (install.sandboxState !== "present") return undefined;
   if (isAgentOnline || !agent?.everConnected) return undefined;
@@ -127,12 +159,12 @@ export function nextLookAt(facts: InstallFacts): number | undefined {
 }
 
 /** One that was only planned has a row, and nothing of it is anywhere. */
-function isThere({ deployed, attempted }: ComponentRow): boolean {
+function isThere({ deployed, attempted }: SandboxFacts["components"][number]): boolean {
   return deployed !== null || attempted !== null;
 }
 
 /** Nothing is taken away below a job that may be at work. */
-function waitForJob({ id, operation, state }: JobRow, facts: InstallFacts): SandboxPlan {
+function waitForJob({ id, operation, state }: OpenJob, facts: SandboxFacts): SandboxPlan {
   const asked = isAskedToStop(state) ? ", and was asked to stop" : "";
   const because = `${operation} job ${id} is ${state.status}${asked}`;
   const agent = seenAgent(facts);
@@ -142,13 +174,13 @@ function waitForJob({ id, operation, state }: JobRow, facts: InstallFacts): Sand
 }
 
 function hindrance(
-  { install, isSetupOnline, sandboxRelease }: InstallFacts,
+  { install, isSetupOnline, sandboxRelease }: SandboxFacts,
   what: "setup" | "teardown",
   now: Instant,
 ): SandboxPlan | undefined {
   if (!sandboxRelease) return { kind: "wait", hold: noRelease(install) };
-  if (!sandboxSource(install, sandboxRelease)) {
-    const { version, appName: app } = sandboxRelease;
+  const { version, appName: app, sandboxes, digest } = sandboxRelease;
+  if (digest === null || !sandboxes.some(({ type }) => type === install.sandbox)) {
     const because = `release ${version} of ${app} was made without the sandbox ${install.sandbox}`;
     const does = "has made another release, once the build agent has published it";
     return wait(because, byRelease({ app, channel: install.channel }, does));
@@ -174,25 +206,10 @@ function hindrance(
   return undefined;
 }
 
-/** Whose sandbox an install gets: one that a signed release lists, and no other. */
-export interface SandboxSource extends ReleaseSandbox {
-  readonly release: ReleaseRow;
-  readonly index: ArtifactRef;
-}
-
-export function sandboxSource(
-  { sandbox }: Pick<InstallRow, "sandbox">,
-  release: ReleaseRow,
-): SandboxSource | undefined {
-  const found = release.sandboxes.find(({ type }) => type === sandbox);
-  const index = releaseIndex(release);
-  return found && index && { ...found, release, index };
-}
-
 export function noRelease({
   appName: app,
   channel,
-}: Pick<InstallRow, "appName" | "channel">): Hold {
+}: Pick<SandboxRecord, "appName" | "channel">): Hold {
   return {
     because: `channel ${channel} of ${app} has no release yet`,
     ...byRelease({ app, channel }, "has made one"),

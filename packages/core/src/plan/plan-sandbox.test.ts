@@ -1,37 +1,63 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { Instant } from "@exclave/core";
-import type { InstallRow } from "../store/rows.ts";
+import fc from "fast-check";
+import { digestOf } from "../encoding/sha256.ts";
+import { Instant } from "../ids.ts";
+import { now as AT } from "./install.testing.ts";
 import {
-  ACME,
-  AT,
-  agentRow,
-  deployedRow,
-  installRow,
-  jobRow,
-  releaseRow,
-} from "../testing/rows.ts";
-import { digestNamed } from "../testing/scripted-vendor.ts";
-import { emptyComponent } from "./empty-component.ts";
-import type { InstallFacts } from "./gather-install.ts";
-import { endLook, LOOK_AFTER_MS, planSandbox } from "./plan-sandbox.ts";
+  endLook,
+  LOOK_AFTER_MS,
+  nextLookAt,
+  planSandbox,
+  type SandboxFacts,
+  type SandboxRecord,
+} from "./plan-sandbox.ts";
 
-function plan(install: Partial<InstallRow>, facts: Partial<InstallFacts> = {}, now = AT) {
-  const usual = {
+const RELEASE = {
+  version: "1",
+  appName: "crm",
+  digest: digestOf("index"),
+  sandboxes: [{ type: "local" }],
+};
+
+function installed(changes: Partial<SandboxRecord> = {}): SandboxRecord {
+  return {
+    name: "acme",
+    appName: "crm",
+    channel: "stable",
+    mode: "present",
+    sandbox: "local",
+    sandboxState: "present",
+    sandboxFailure: null,
+    setupWanted: null,
+    sandboxLook: null,
+    ...changes,
+  };
+}
+
+function openJob(kind: string, operation = kind): SandboxFacts["open"][number] {
+  return { id: "jaaa", operation, purpose: { kind }, state: { status: "queued", since: AT } };
+}
+
+function factsOf(install: Partial<SandboxRecord>, facts: Partial<SandboxFacts> = {}): SandboxFacts {
+  return {
+    install: installed(install),
     components: [],
-    indexes: new Map(),
-    releases: new Map(),
     open: [],
     isAgentOnline: true,
     isSetupOnline: true,
+    sandboxRelease: RELEASE,
+    ...facts,
   };
-  const sandboxRelease = releaseRow();
-  return planSandbox({ install: installRow(install), ...usual, sandboxRelease, ...facts }, now);
+}
+
+function plan(install: Partial<SandboxRecord>, facts: Partial<SandboxFacts> = {}, now = AT) {
+  return planSandbox(factsOf(install, facts), now);
 }
 
 test("sets up what is not there, once", () => {
   assert.equal(plan({ sandboxState: "absent" }).kind, "setup");
-  const open = [jobRow({ purpose: { kind: "setup" } })];
+  const open = [openJob("setup")];
   const waiting = plan({ sandboxState: "attempted" }, { open });
   assert.match(waiting.kind === "wait" ? waiting.hold.because : "", /setup job j\w+ is queued/);
 });
@@ -43,8 +69,8 @@ test("is ready when it stands, and gone when it is gone", () => {
 });
 
 test("is taken down last, also when its setup only began", () => {
-  const planned = emptyComponent(ACME, "api", "command");
-  const components = [{ ...planned, attempted: deployedRow() }];
+  const planned = { deployed: null, attempted: null };
+  const components = [{ ...planned, attempted: {} }];
   assert.equal(plan({ mode: "destroyed" }, { components }).kind, "ready");
   assert.equal(plan({ mode: "destroyed" }, { components: [planned] }).kind, "teardown");
   assert.equal(plan({ mode: "destroyed" }).kind, "teardown");
@@ -52,14 +78,13 @@ test("is taken down last, also when its setup only began", () => {
 });
 
 test("is taken down although somebody reads a log or runs a debug command", () => {
-  const logs = jobRow({ operation: "logs", purpose: { kind: "request" } });
+  const logs = openJob("request", "logs");
 
   assert.equal(plan({ mode: "destroyed" }, { open: [logs] }).kind, "teardown");
 });
 
 test("is not taken down below a job, and says which", () => {
-  const syncPurpose = { kind: "sync" as const, key: digestNamed("key"), materials: [] };
-  const sync = jobRow({ operation: "sync", purpose: syncPurpose });
+  const sync = openJob("sync");
 
   const waiting = plan({ mode: "destroyed" }, { open: [sync] });
   const away = plan({ mode: "destroyed" }, { open: [sync], isAgentOnline: false });
@@ -70,7 +95,7 @@ test("is not taken down below a job, and says which", () => {
 });
 
 test("of an install that is to be destroyed is set up again where its agent is gone", () => {
-  const components = [{ ...emptyComponent(ACME, "api", "command"), deployed: deployedRow() }];
+  const components = [{ deployed: {}, attempted: null }];
   const asked = { mode: "destroyed", setupWanted: "a person asked for it" } as const;
 
   assert.equal(plan(asked, { components, isAgentOnline: false }).kind, "setup");
@@ -79,7 +104,7 @@ test("of an install that is to be destroyed is set up again where its agent is g
 });
 
 test("waits for what it needs, and says for what", () => {
-  const because = (facts: Partial<InstallFacts>) => {
+  const because = (facts: Partial<SandboxFacts>) => {
     const decided = plan({ sandboxState: "absent" }, facts);
     return decided.kind === "wait" ? decided.hold.because : decided.kind;
   };
@@ -88,7 +113,7 @@ test("waits for what it needs, and says for what", () => {
     because({ sandboxRelease: undefined as never }),
     /channel stable of crm has no release/,
   );
-  const without = releaseRow({ sandboxes: [] });
+  const without = { ...RELEASE, sandboxes: [] };
   assert.match(because({ sandboxRelease: without }), /made without the sandbox local/);
 });
 
@@ -104,7 +129,7 @@ test("tries again by the failure's own rule", () => {
 
 test("names the command that retries what failed for good", () => {
   const sandboxFailure = { code: "invalid", message: "no", at: AT, attempts: 1 } as const;
-  const ends = (mode: InstallRow["mode"]) => {
+  const ends = (mode: SandboxRecord["mode"]) => {
     const decided = plan({ sandboxState: "attempted", sandboxFailure, mode });
     return decided.kind === "wait" ? decided.hold.endsWhen : decided.kind;
   };
@@ -122,7 +147,7 @@ test("is set up once more when somebody asked for it, and says why", () => {
 });
 
 describe("a sandbox whose agent is gone", () => {
-  const away = { isAgentOnline: false, agent: agentRow({ seenAt: AT, everConnected: true }) };
+  const away = { isAgentOnline: false, agent: { seenAt: AT, everConnected: true } };
   const later = (ms: number) => Instant.parse(AT + ms);
 
   test("is asked why after a while, and not while the setup agent is away or the agent is there", () => {
@@ -135,13 +160,13 @@ describe("a sandbox whose agent is gone", () => {
   test("is set up again when it says that something is broken, and left alone when it is well", () => {
     const at = later(LOOK_AFTER_MS);
     const look = (health: "healthy" | "degraded" | "missing" | "unknown") =>
-      endLook(installRow(), { at, seen: { health, because: "the supervisor is not running" } });
+      endLook(installed(), { at, seen: { health, because: "the supervisor is not running" } });
 
     assert.match(look("degraded").setupWanted ?? "", /the supervisor is not running/);
     assert.match(look("missing").setupWanted ?? "", /its agent is gone/);
     assert.equal(look("healthy").setupWanted, null);
     assert.equal(look("unknown").setupWanted, null);
-    assert.equal(endLook(installRow(), { at }).setupWanted, null);
+    assert.equal(endLook(installed(), { at }).setupWanted, null);
   });
 
   test("is looked at again after a pause, and set up three times in a row at most", () => {
@@ -151,8 +176,52 @@ describe("a sandbox whose agent is gone", () => {
     const often = plan({ sandboxLook: { ...sandboxLook, setups: 3 } }, away, later(9_000_000));
 
     assert.deepEqual([soon.kind, again.kind, often.kind], ["ready", "look", "ready"]);
-    const back = { ...away, agent: agentRow({ seenAt: later(500_000), everConnected: true }) };
+    const back = { ...away, agent: { seenAt: later(500_000), everConnected: true } };
     const anew = { ...sandboxLook, setups: 3 };
     assert.equal(plan({ sandboxLook: anew }, back, later(9_000_000)).kind, "look");
   });
+});
+
+test("whatever is known, a sandbox is never worked at by two jobs, and never without the setup agent", () => {
+  const open = fc.subarray(["setup", "teardown", "sandbox-status", "sync", "apply", "request"]);
+  const state = fc.constantFrom("absent", "attempted", "present", "destroyed");
+  const mode = fc.constantFrom("present", "destroyed");
+  const there = fc.boolean();
+  const agent = fc.option(fc.record({ seenAt: fc.nat({ max: AT }), everConnected: fc.boolean() }));
+  const flags = fc.record({ isAgentOnline: fc.boolean(), isSetupOnline: fc.boolean() });
+  const wanted = fc.option(fc.constant("somebody asked for it"));
+  fc.assert(
+    fc.property(open, state, mode, there, agent, flags, wanted, (...drawn) => {
+      const [kinds, sandboxState, mode, isThere, agent, online, setupWanted] = drawn;
+      const components = [{ deployed: isThere ? {} : null, attempted: null }];
+      const seen = agent && { ...agent, seenAt: Instant.parse(agent.seenAt) };
+      const jobs = kinds.map((kind) => openJob(kind));
+      const facts = { components, open: jobs, ...online, ...(seen ? { agent: seen } : {}) };
+      const decided = plan({ sandboxState, mode, setupWanted }, facts);
+
+      const isWork = ["setup", "teardown", "look"].includes(decided.kind);
+      const isBusy = kinds.some((kind) => ["setup", "teardown", "sandbox-status"].includes(kind));
+      assert.ok(!(isWork && isBusy), "a second job for one sandbox");
+      assert.ok(!isWork || online.isSetupOnline, "work for a setup agent that is away");
+      if (decided.kind === "teardown") {
+        assert.equal(mode, "destroyed", "takes down what is wanted");
+        assert.ok(!isThere, "takes a sandbox down below its components");
+        assert.ok(
+          kinds.every((kind) => kind === "request"),
+          "takes a sandbox down below a job",
+        );
+      }
+      if (decided.kind === "setup" && mode === "destroyed") {
+        assert.ok(
+          isThere && !online.isAgentOnline,
+          "sets up what is to go, though its agent is there",
+        );
+      }
+      if (decided.kind === "wait") assert.ok(decided.hold.endsWhen.length > 0);
+      if (decided.kind === "look") {
+        const dueAt = nextLookAt(factsOf({ sandboxState, mode, setupWanted }, facts));
+        assert.ok(dueAt !== undefined && dueAt <= AT, "a look before it is due");
+      }
+    }),
+  );
 });
