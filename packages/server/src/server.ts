@@ -223,6 +223,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     clearInterval(flushing);
     await link.close();
     await Promise.all([installs.stop(), releases.stop()]);
+    await apps.close();
     await rest.app.close();
     await apps.close();
     await registry?.close();
