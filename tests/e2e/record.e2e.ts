@@ -36,6 +36,10 @@ test("whoever has the server's files can neither change the record unseen nor re
       return JSON.parse(readFileSync(kept, "utf8")).checkpoints.length > 0;
     });
     assert.match(await world.exclave("audit", "verify", "--checkpoints", kept), /is whole/);
+    const { agents } = await world.json<{ agents: number }>("audit", "verify");
+    assert.ok(agents >= 2, `${agents} agents presented what they saw`);
+    const acme = await world.json<{ agents: number }>("audit", "verify", "--install", "acme");
+    assert.equal(acme.agents, 1);
     await world.exclave("audit", "export", exported);
   });
 
@@ -57,12 +61,19 @@ test("whoever has the server's files can neither change the record unseen nor re
     async (t) => {
       copyFileSync(`${database}.good`, database);
       rewrite(database);
+      // As somebody who is thorough would: what agents had presented goes too.
+      edit(database, "delete from agent_checkpoints");
       await withServer(t, world, async (verify) => {
         assert.equal((await verify()).code, 0, "such a chain is whole in itself");
         const found = await verify("--checkpoints", kept);
         assert.notEqual(found.code, 0);
         assert.match(found.stderr, /is not the record that was seen/);
         await assertRefusedByAgent(t, world, agentHome);
+        // Now without a file: the agent that refused it has presented what it saw.
+        await until("the record is found out by what the agent presented", async () => {
+          const { code, stderr } = await verify();
+          return code !== 0 && stderr.includes("is not the record that was seen");
+        });
       });
     },
   );

@@ -166,6 +166,7 @@ export function createSimulatedServer(world: World): SimulatedServer {
         return true;
       }
       case "looks":
+      case "checkpoints":
         return true;
       case "close":
         return false;

@@ -2,7 +2,7 @@
 
 import type { Call } from "./call.ts";
 import { createJoin, joinAgent, listAgents } from "./calls/agent-calls.ts";
-import { getCheckpoint, listAudit } from "./calls/audit-calls.ts";
+import { getCheckpoint, listAudit, listCheckpoints } from "./calls/audit-calls.ts";
 import {
   createInstall,
   deployInstall,
@@ -75,6 +75,7 @@ export const CALLS: readonly Call[] = [
   cancelJob,
   getJobLog,
   getCheckpoint,
+  listCheckpoints,
   listAudit,
   listTokens,
   createToken,

@@ -5,6 +5,7 @@ import type { ContentStore } from "@exclave/oci";
 import type { Logger } from "pino";
 import type { FailedLogins } from "./access/failed-logins.ts";
 import type { Repeats } from "./access/repeats.ts";
+import type { AgentCheckpoints } from "./audit/agent-checkpoints.ts";
 import type { Checkpoints } from "./audit/checkpoints.ts";
 import type { Followers } from "./job/followers.ts";
 import type { JobLogs } from "./job/job-logs.ts";
@@ -24,6 +25,8 @@ export interface ServerContext {
   readonly vendorContent: Pick<ContentStore, "readManifest">;
   /** Signed words about the record. */
   readonly checkpoints: Checkpoints;
+  /** What agents present of the record they were shown. */
+  readonly agentCheckpoints: AgentCheckpoints;
   readonly logs: JobLogs;
   readonly live: LiveEvents;
   readonly followers: Followers;

@@ -9,6 +9,7 @@ import type { Logger } from "pino";
 import { createFailedLogins } from "./access/failed-logins.ts";
 import { flushRepeats } from "./access/note-refusal.ts";
 import { createRepeats } from "./access/repeats.ts";
+import { createAgentCheckpoints } from "./audit/agent-checkpoints.ts";
 import { openCheckpoints } from "./audit/checkpoints.ts";
 import type { ServerContext } from "./context.ts";
 import { claimDataDirectory, type DataDirectory } from "./data-directory.ts";
@@ -130,6 +131,11 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     },
     vendorContent: createRegistryFiles(directory.registry),
     checkpoints,
+    agentCheckpoints: createAgentCheckpoints({
+      context: () => context,
+      send: (audience) => link.askCheckpoints(audience),
+      timers,
+    }),
     logs: createJobLogs(directory.logs, options),
     live: createLiveEvents({ now }),
     followers: createFollowers({

@@ -159,6 +159,7 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
       noteShown: (agent: string, size: number) =>
         void checkpoints.then((opened) => opened.noteShown(agent, size)),
     },
+    agentCheckpoints: { keep: async () => undefined, ask: async () => undefined },
     keys: { registry: { privateKey: REGISTRY_KEY } },
     trust,
     logs: life.port("logs", createMemoryJobLogs({ files: kept.files }), {

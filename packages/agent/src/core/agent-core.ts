@@ -23,6 +23,7 @@ import {
   pumpLogs,
 } from "./agent-link.ts";
 import { handleForeignExited, resumeAfterLoss } from "./agent-loss.ts";
+import { leaveIfRefused } from "./agent-record.ts";
 import { handleStatusSeen, startDueStatuses } from "./agent-schedule.ts";
 import type { AgentEffect, AgentInput, AgentRules, AgentState } from "./agent-state.ts";
 import { act, raise, record, setJob, type Turn } from "./turn.ts";
@@ -83,6 +84,7 @@ function handle(turn: Turn, input: AgentInput): void {
       turn.state = { ...turn.state, isDiskLow: input.isLow };
       return;
     case "tick":
+      leaveIfRefused(turn);
       return askToPublish(turn);
     default:
       return unreachable(input);

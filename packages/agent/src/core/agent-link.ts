@@ -18,6 +18,7 @@ import { foreignOrigin, refuseOrigin } from "./agent-origins.ts";
 import {
   handleCheckpoint,
   isRecordShown,
+  presentCheckpoints,
   refuseRecord,
   seenSizes,
   serverTimeSeen,
@@ -31,6 +32,15 @@ const NOT_SHOWN = "it was not shown to continue what this agent saw of it";
 const EVENTS_IN_FLIGHT_MAX = 64;
 const LOG_CHUNK_BYTES = 64 * 1024;
 
+/** What tells this agent what arrived: nothing in them directs anything. */
+const HEARD_WHILE_LEAVING: ReadonlySet<string> = new Set([
+  "ack",
+  "resend",
+  "log_ack",
+  "checkpoints_want",
+  "ping",
+]);
+
 export function handleFrame(turn: Turn, frame: ServerFrame | UnreadableCommand): void {
   if (frame.type === "challenge") {
     return act(turn, { kind: "hello", nonce: frame.nonce, facts: helloFacts(turn) });
@@ -39,8 +49,10 @@ export function handleFrame(turn: Turn, frame: ServerFrame | UnreadableCommand):
   if (frame.type === "goaway") {
     return act(turn, { kind: "close", because: `the server says ${frame.because}` });
   }
+  const { link } = turn.state;
   // Left over from a connection that is no longer ours.
-  if (turn.state.link.status === "down") return;
+  if (link.status === "down") return;
+  if (link.leaving && !HEARD_WHILE_LEAVING.has(frame.type)) return;
 
   switch (frame.type) {
     case "command":
@@ -62,6 +74,8 @@ export function handleFrame(turn: Turn, frame: ServerFrame | UnreadableCommand):
       return handleTrust(turn, frame.envelope);
     case "checkpoint":
       return handleCheckpoint(turn, frame);
+    case "checkpoints_want":
+      return presentCheckpoints(turn);
     case "ping":
       return send(turn, { type: "pong", id: frame.id, looks: looks(turn) });
     default:

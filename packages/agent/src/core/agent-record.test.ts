@@ -9,7 +9,7 @@ import {
   preAuthEncoding,
 } from "@exclave/core";
 import { job, NOW } from "../testing/builders.ts";
-import { agentWith, kinds, types } from "../testing/core-agent.ts";
+import { agentWith, kinds, sent, types } from "../testing/core-agent.ts";
 import { type TestKey, testKey } from "../testing/signed-trust.ts";
 import type { AgentRules } from "./agent-state.ts";
 
@@ -122,27 +122,87 @@ describe("an agent and the server's record", () => {
       const agent = agentThatSaw10();
       const manifest = job();
 
-      const effects = agent.frame(frame);
+      agent.frame(frame);
+      const early = agent.feed({ kind: "tick" }, NOW + 999);
+      const late = agent.feed({ kind: "tick" }, NOW + 1_000);
       agent.feed({ kind: "disconnected" });
       agent.welcome();
       agent.frame(frame);
       const offered = agent.offer(manifest);
 
-      assert.ok(kinds(effects).includes("close"));
-      assert.ok(kinds(offered).includes("close"));
+      assert.ok(!kinds(early).includes("close"), "first it says why");
+      assert.ok(kinds(late).includes("close"));
+      assert.deepEqual(sent(offered), []);
       assert.equal(agent.state.jobs.size, 0);
       assert.equal(agent.journal.load().downAcked, 0);
       assert.deepEqual(types(agent.told()), ["alarm"]);
     });
   }
 
+  test("takes nothing from a server it is about to leave, also when it never saw its record before", () => {
+    const agent = agentWith({ trust });
+    agent.welcome();
+    agent.frame(LIES["is signed by a stranger"]);
+
+    agent.offer(job());
+    agent.frame(shown(12, "b"));
+
+    assert.equal(agent.state.jobs.size, 0);
+    assert.deepEqual(types(agent.told()), ["alarm"]);
+    assert.deepEqual(agent.journal.load().checkpoints, []);
+  });
+
   test("takes no work from a server that shows nothing of its record", () => {
     const agent = agentThatSaw10();
 
-    const effects = agent.offer(job());
+    agent.offer(job());
+    const effects = agent.feed({ kind: "tick" }, NOW + 1_000);
 
     assert.ok(kinds(effects).includes("close"));
     assert.equal(agent.state.jobs.size, 0);
+  });
+
+  test("presents what it kept to a server that has shown its record, refused or not, and to no other", () => {
+    const want = { type: "checkpoints_want" } as const;
+    const first = shown(10, "a");
+    const presented = (frame?: ReturnType<typeof shown>) => {
+      const agent = agentThatSaw10();
+      if (frame) agent.frame(frame);
+      return sent(agent.frame(want)).flatMap((one) => (one.type === "checkpoints" ? one.list : []));
+    };
+    const next = shown(12, "b", { heads: [[10, "a"]] });
+
+    assert.deepEqual(presented(next), [first.envelope, next.envelope]);
+    assert.deepEqual(presented(LIES["was rewritten and rehashed"]), [first.envelope]);
+    assert.deepEqual(presented(), []);
+    assert.deepEqual(presented(LIES["is signed by a stranger"]), []);
+  });
+
+  test("presents the last four, and no more than fit a frame", () => {
+    const agent = agentWith({ trust });
+    agent.welcome();
+    const hour = 3_600_000;
+    const frames = [1, 2, 3, 4, 5, 6].map((n) => {
+      const at = Instant.parse(NOW + n * 2 * hour);
+      const heads: [number, string][] = Array.from({ length: n - 1 }, (_, i) => [i + 1, "a"]);
+      return shown(n, "a", { at, heads });
+    });
+    for (const frame of frames) agent.frame(frame);
+    const list = () =>
+      sent(agent.frame({ type: "checkpoints_want" })).flatMap((one) =>
+        one.type === "checkpoints" ? one.list : [],
+      );
+
+    assert.deepEqual(
+      list(),
+      frames.slice(-4).map(({ envelope }) => envelope),
+    );
+    const padded = { pad: "x".repeat(40_000) } as Partial<Checkpoint>;
+    for (const n of [7, 8, 9, 10]) {
+      const heads: [number, string][] = Array.from({ length: n - 1 }, (_, i) => [i + 1, "a"]);
+      agent.frame(shown(n, "a", { at: Instant.parse(NOW + n * 2 * hour), heads, ...padded }));
+    }
+    assert.equal(list().length, 1);
   });
 
   test("goes on with a server that is mended", () => {
@@ -151,7 +211,8 @@ describe("an agent and the server's record", () => {
     agent.feed({ kind: "disconnected" });
     agent.welcome();
 
-    const effects = agent.frame(shown(11, "b", { heads: [[10, "a"]] }));
+    agent.frame(shown(11, "b", { heads: [[10, "a"]] }));
+    const effects = agent.feed({ kind: "tick" }, NOW + 60_000);
 
     assert.ok(!kinds(effects).includes("close"));
     assert.equal(agent.state.isRecordRefused, false);

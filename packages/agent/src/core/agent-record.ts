@@ -1,11 +1,15 @@
 // The server's record, as far as this agent has seen it. A server whose record does not continue it is
 // given no work to direct: somebody rewrote what customers were told is on record.
 
-import type { ServerFrame } from "@exclave/api";
+import {
+  CHECKPOINTS_PRESENTED_BYTES_MAX,
+  CHECKPOINTS_PRESENTED_MAX,
+  type ServerFrame,
+} from "@exclave/api";
 import { judgeRecord, keepCheckpoint, unreachable } from "@exclave/core";
 import type { KeptCheckpoint } from "../journal/journal.ts";
 import type { AgentState } from "./agent-state.ts";
-import { act, journal, raise, type Turn } from "./turn.ts";
+import { act, journal, raise, send, type Turn } from "./turn.ts";
 
 type CheckpointFrame = Extract<ServerFrame, { type: "checkpoint" }>;
 
@@ -33,6 +37,7 @@ export function handleCheckpoint(turn: Turn, { envelope, heads }: CheckpointFram
   const verdict = judgeRecord({ seen: counting(state.checkpoints), checkpoint, heads });
   switch (verdict.kind) {
     case "refused":
+      setShown(turn, false);
       return refuseRecord(turn, verdict.because);
     case "set_back":
       raise(turn, "record_set_back", verdict.because);
@@ -45,26 +50,50 @@ export function handleCheckpoint(turn: Turn, { envelope, heads }: CheckpointFram
   }
   const { serverId, size, head, at } = checkpoint;
   keep(turn, { serverId, size, head, at, envelope });
-  const { link } = turn.state;
-  turn.state = {
-    ...turn.state,
-    isRecordRefused: false,
-    ...(link.status === "up" && { link: { ...link, isRecordShown: true } }),
-  };
+  setShown(turn, true);
+  turn.state = { ...turn.state, isRecordRefused: false };
 }
 
-/** The connection ends; the next one is tried with backoff, for a server may be mended. */
+/** The server has shown a record, under its checkpoint key; whether it continues what was seen. */
+function setShown(turn: Turn, isRecordShown: boolean): void {
+  const { link } = turn.state;
+  if (link.status === "up") turn.state = { ...turn.state, link: { ...link, isRecordShown } };
+}
+
+/** How long a refused server is still told why, and can ask what was seen. */
+const LEAVE_AFTER_MS = 1_000;
+
+/** The connection ends soon; the next one is tried with backoff, for a server may be mended. */
 export function refuseRecord(turn: Turn, why: string): void {
   const { link, isRecordRefused } = turn.state;
+  if (link.status === "down" || link.leaving) return;
   const because = `the server's record is refused: ${why}`;
   // Once: a server that stays as it is is asked again and again.
   if (!isRecordRefused) raise(turn, "record_refused", because);
-  turn.state = {
-    ...turn.state,
-    isRecordRefused: true,
-    ...(link.status === "up" && { link: { ...link, isRecordShown: false } }),
-  };
-  act(turn, { kind: "close", because });
+  const leaving = { at: turn.now + LEAVE_AFTER_MS, because };
+  turn.state = { ...turn.state, isRecordRefused: true, link: { ...link, leaving } };
+}
+
+export function leaveIfRefused(turn: Turn): void {
+  const { link } = turn.state;
+  if (link.status === "down" || !link.leaving || turn.now < link.leaving.at) return;
+  act(turn, { kind: "close", because: link.leaving.because });
+}
+
+/** Only to a server that has shown its record: from a checkpoint it could learn what it should have known. */
+export function presentCheckpoints(turn: Turn): void {
+  const { link, checkpoints } = turn.state;
+  if (link.status === "down" || link.isRecordShown === undefined) return;
+  let bytes = 0;
+  const list = checkpoints
+    .slice(-CHECKPOINTS_PRESENTED_MAX)
+    .toReversed()
+    .map(({ envelope }) => envelope)
+    .filter(({ payload }) => {
+      bytes += payload.length;
+      return bytes <= CHECKPOINTS_PRESENTED_BYTES_MAX;
+    });
+  send(turn, { type: "checkpoints", list: list.toReversed() });
 }
 
 /** They stay for the customer to show, and count no more for what comes. */

@@ -103,6 +103,8 @@ export type Link =
       readonly status: "up";
       /** The server has shown on this connection that its record continues what was seen. */
       readonly isRecordShown?: boolean;
+      /** Its record was refused: until then it is told why, and nothing is taken from it. */
+      readonly leaving?: { readonly at: number; readonly because: string };
       /** Highest own event sent on this connection. */
       readonly sent: number;
       readonly logCreditBytes: number;

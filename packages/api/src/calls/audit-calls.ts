@@ -2,8 +2,8 @@
 
 import { Envelope } from "@exclave/core";
 import { z } from "zod";
-import { AuditView } from "../resources.ts";
-import { get, none, PAGE_ITEMS_MAX } from "./call-shapes.ts";
+import { AuditView, Time } from "../resources.ts";
+import { get, list, none, PAGE_ITEMS_MAX, page } from "./call-shapes.ts";
 
 export const listAudit = get({
   name: "listAudit",
@@ -26,6 +26,30 @@ export const listAudit = get({
     size: z.int(),
     head: z.string(),
   }),
+});
+
+export const listCheckpoints = get({
+  name: "listCheckpoints",
+  path: "/v1/audit/checkpoints",
+  access: "viewer",
+  summary:
+    "Checkpoints that agents presented; those who are connected are asked, and waited for two seconds",
+  params: none,
+  query: page.extend({
+    /** One install's agent alone, by name or id. */
+    install: z.string().optional(),
+  }),
+  response: list(
+    z.object({
+      agent: z.string(),
+      /** The name of its install. */
+      install: z.string().nullable(),
+      status: z.enum(["online", "offline"]),
+      /** When it last presented them. */
+      at: Time.nullable(),
+      checkpoints: z.array(Envelope),
+    }),
+  ),
 });
 
 export const getCheckpoint = get({

@@ -31,6 +31,10 @@ export const RESEND_EVERY_MS = 1_000;
 /** Jobs a hello lists: those an agent holds at most. */
 export const HELLO_JOBS_MAX = 1_000;
 
+/** Checkpoints an agent presents, and all of them together: the last one vouches for every row before it. */
+export const CHECKPOINTS_PRESENTED_MAX = 4;
+export const CHECKPOINTS_PRESENTED_BYTES_MAX = 64 * 1024;
+
 /** Connections that have not proven an agent yet. The oldest one makes room: an agent needs no second. */
 export const UNPROVEN_MAX = 500;
 

@@ -15,7 +15,7 @@ import {
   ResultLine,
 } from "@exclave/core";
 import { z } from "zod";
-import { FRAME_BYTES_MAX, HELLO_JOBS_MAX } from "./link-limits.ts";
+import { CHECKPOINTS_PRESENTED_MAX, FRAME_BYTES_MAX, HELLO_JOBS_MAX } from "./link-limits.ts";
 
 export const LINK_PROTOCOL = "exclave.v1";
 export const LINK_PATH = "/v1/link";
@@ -200,6 +200,11 @@ export const AgentFrame = z.discriminatedUnion("type", [
   }),
   /** Asks for the join string that a setup it is about to launch hands on. Answered by `join`. */
   JobAttempt.extend({ type: z.literal("join_want") }),
+  /** What it kept of the server's record, as it was signed, newest last. Answers `checkpoints_want`. */
+  z.object({
+    type: z.literal("checkpoints"),
+    list: z.array(Envelope).max(CHECKPOINTS_PRESENTED_MAX),
+  }),
   z.object({
     type: z.literal("pong"),
     id: z.int(),
@@ -276,6 +281,8 @@ export const ServerFrame = z.discriminatedUnion("type", [
       .array(z.object({ size: z.int().nonnegative(), head: z.string().max(64) }))
       .max(CHECKPOINTS_MAX),
   }),
+  /** Asks for the checkpoints the agent kept. It answers once the server has shown its own. */
+  z.object({ type: z.literal("checkpoints_want") }),
   z.object({ type: z.literal("ping"), id: z.int() }),
   z.object({
     type: z.literal("goaway"),

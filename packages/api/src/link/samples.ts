@@ -56,6 +56,20 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
     type: "images_published",
     images: [{ name: "runner", kind: "runner", repository: "exclave/runner", digest }],
   }),
+  checkpoints_want: { side: "server", frame: { type: "checkpoints_want" } },
+  checkpoints: {
+    side: "agent",
+    frame: {
+      type: "checkpoints",
+      list: [
+        {
+          payloadType: "application/vnd.exclave.checkpoint.v1+json",
+          payload: "e30=",
+          signatures: [{ keyid: "k", sig: "AAAA" }],
+        },
+      ],
+    },
+  },
   alarm: event({ type: "alarm", code: "signature", because: "no key of ours signed it" }),
   hello_with_trust: {
     side: "agent",

@@ -73,14 +73,26 @@ function pageOf(rows: readonly AuditView[], query: AuditQuery) {
   return { items, next: (items[0]?.seq ?? 1) > 1 ? String(items[0]?.seq) : null };
 }
 
-async function benchWith(t: TestContext, rows: AuditView[], checkpoint = checkpointOf(rows)) {
+async function benchWith(
+  t: TestContext,
+  rows: AuditView[],
+  checkpoint = checkpointOf(rows),
+  seen: readonly { install: string; checkpoints: readonly Envelope[] }[] = [],
+) {
   const listAudit = ({ query }: { query: AuditQuery }) => ({
     ...pageOf(rows, query),
     size: rows.length,
     head: rows.at(-1)?.hash ?? "",
   });
   const getCheckpoint = () => ({ checkpoint, trust });
-  return createBench(t, await createApiDouble(t, { listAudit, getCheckpoint }));
+  const listCheckpoints = ({ query }: { query: { install?: unknown } }) =>
+    page(
+      seen
+        .filter(({ install }) => query.install === undefined || query.install === install)
+        .map((one) => ({ agent: "a", status: "offline", at: null, ...one })),
+    );
+  const calls = { listAudit, getCheckpoint, listCheckpoints };
+  return createBench(t, await createApiDouble(t, calls));
 }
 
 /** As somebody with the database would do it: one row changed, all hashes made to fit. */
@@ -110,6 +122,7 @@ describe("audit verify", () => {
       head,
       serverId,
       checkpoints: 1,
+      agents: 0,
       setBacks: [],
     });
   });
@@ -138,6 +151,28 @@ describe("audit verify", () => {
       assert.equal(withKept.exitCode, 1);
       assert.match(withKept.stderr, /broken at row 5/);
     }
+  });
+
+  test("finds such a chain from what agents presented, without a file, and by one install's alone", async (t) => {
+    const whole = [checkpointOf(rows)];
+    const seen = [
+      { install: "acme", checkpoints: whole },
+      { install: "globex", checkpoints: [checkpointOf(rows.slice(0, 1))] },
+    ];
+    const forged = await benchWith(t, rewritten(rows), undefined, seen);
+    const good = await benchWith(t, rows, undefined, seen);
+
+    const found = await forged.run(["audit", "verify"]);
+    const acme = await forged.run(["audit", "verify", "--install", "acme"]);
+    const globex = await forged.run(["audit", "verify", "--install", "globex"]);
+    const ok = await good.run(["audit", "verify"]);
+    const both = await good.run(["audit", "verify", "--install", "acme", "--file", "x"]);
+
+    assert.match(found.stderr, /broken at row 5: it is not the record that was seen/);
+    assert.equal(acme.exitCode, 1);
+    assert.equal(globex.exitCode, 0, "globex saw the first row alone, which is as it was");
+    assert.match(ok.stdout, /what 2 agents saw of it/);
+    assert.match(both.stderr, /--file needs no server/);
   });
 
   test("takes no checkpoint that another key signed", async (t) => {

@@ -3,6 +3,7 @@ import type { AuditView } from "@exclave/api";
 import { createRecordVerifier, Instant, type RecordCheck } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
+import { type AgentSightings, askAgents } from "../audit/ask-agents.ts";
 import { fetchRecord, newestRows } from "../audit/fetch-record.ts";
 import { exportText, readCheckpoints, readExport } from "../audit/record-files.ts";
 import { verifySignature } from "../audit/verify-signature.ts";
@@ -37,27 +38,39 @@ export function addAuditCommands(program: Command, world: World): void {
       "check the whole record on this machine: its hash chain, its signature, what agents saw",
     )
     .option("--checkpoints <file...>", "what agents kept, from `exclave agent checkpoints`")
+    .option(
+      "--install <name>",
+      "hold it against what this install's agent saw, instead of all agents",
+    )
     .option("--file <file>", "an export, instead of the server's record; needs no connection")
     .action(
       handler(world, VerifyOptions, async ({ cli, options }) => {
         const { directory, now } = world;
-        const { pages, checkpoint, trust } =
-          options.file === undefined
-            ? await fetchRecord(await cli.connect())
-            : await readExport(resolve(directory, options.file));
+        const { file, install } = options;
+        if (file !== undefined && install !== undefined) {
+          throw new CliProblem(
+            "usage",
+            "--file needs no server, so no agent is asked: leave out --install",
+          );
+        }
+        const client = file === undefined ? await cli.connect() : undefined;
+        const seen = client ? await askAgents(client, install) : NOBODY_ASKED;
+        const { pages, checkpoint, trust } = client
+          ? await fetchRecord(client)
+          : await readExport(resolve(directory, file ?? ""));
         const kept = await Promise.all(
           options.checkpoints.map((file) => readCheckpoints(resolve(directory, file))),
         );
         const verifier = createRecordVerifier({
           trust,
-          checkpoints: [checkpoint, ...kept.flat()],
+          checkpoints: [checkpoint, ...seen.checkpoints, ...kept.flat()],
           now: Instant.parse(now()),
           verify: verifySignature,
         });
         for await (const records of pages) {
           if (!verifier.add(records)) break;
         }
-        printVerdict(cli, verifier.verdict());
+        printVerdict(cli, verifier.verdict(), seen.agents);
       }),
     );
 
@@ -80,12 +93,15 @@ export function addAuditCommands(program: Command, world: World): void {
     );
 }
 
+const NOBODY_ASKED: AgentSightings = { agents: 0, checkpoints: [] };
+
 const VerifyOptions = z.object({
+  install: z.string().optional(),
   checkpoints: z.array(z.string()).default([]),
   file: z.string().optional(),
 });
 
-function printVerdict(cli: Cli, verdict: RecordCheck): void {
+function printVerdict(cli: Cli, verdict: RecordCheck, agents: number): void {
   if (verdict.kind === "broken") {
     const { kind: _, ...broken } = verdict;
     cli.print({ value: { ok: false, ...broken }, text: () => "", names: () => [] });
@@ -100,11 +116,12 @@ function printVerdict(cli: Cli, verdict: RecordCheck): void {
       `rows after ${keptSize} were lost when the server was restored, declared ${time(at)}`,
   );
   cli.print({
-    value: { ok: true, size, head, serverId, checkpoints, setBacks },
+    value: { ok: true, size, head, serverId, checkpoints, agents, setBacks },
     text: () =>
       [
         `the record is whole: ${size} rows, head ${head}`,
         `it is that of server ${serverId} and passes through ${checkpoints} signed checkpoints`,
+        `what ${agents} agents saw of it, as the server passes it on, is among them`,
         ...lost,
       ].join("\n"),
     names: () => [head],

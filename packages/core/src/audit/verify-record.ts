@@ -100,14 +100,11 @@ function openCheckpoints(
   | { readonly because: string } {
   const versions = followTrust(given);
   if ("because" in versions) return versions;
-  const { serverId, documents } = versions;
+  const { serverId } = versions;
   const checkpoints: Checkpoint[] = [];
   for (const envelope of given.checkpoints) {
-    const checkpoint = openUnderAny(envelope, documents, given.verify);
+    const checkpoint = openCheckpointOf(versions, envelope, given.verify);
     if ("because" in checkpoint) return checkpoint;
-    if (checkpoint.serverId !== serverId) {
-      return { because: "a checkpoint is of another server's record" };
-    }
     checkpoints.push(checkpoint);
   }
   return { serverId, checkpoints };
@@ -117,9 +114,7 @@ function followTrust({
   trust,
   now,
   verify,
-}: VerifyRecord):
-  | { readonly serverId: string; readonly documents: readonly TrustDocument[] }
-  | { readonly because: string } {
+}: VerifyRecord): RecordOwner | { readonly because: string } {
   const [first, ...later] = trust;
   const payload = fromBase64(Envelope.safeParse(first).data?.payload ?? "");
   const root = payload && parseTrust(payload);
@@ -141,16 +136,27 @@ function followTrust({
   return { serverId: digestOfBytes(payload), documents };
 }
 
-/** Keys that were replaced since may have signed it: each version answers for its own time. */
-function openUnderAny(
+/** Whose record it is: the digest of a server's first trust document, and every version of it. */
+export interface RecordOwner {
+  readonly serverId: string;
+  readonly documents: readonly TrustDocument[];
+}
+
+/**
+ * A checkpoint of that server's record, or why it is none. Keys that were replaced since may have signed
+ * it: each version answers for its own time.
+ */
+export function openCheckpointOf(
+  { serverId, documents }: RecordOwner,
   envelope: unknown,
-  documents: readonly TrustDocument[],
   verify: VerifySignature,
 ): Checkpoint | { readonly because: string } {
   for (const document of documents) {
     const keys = keysOfRole(document, "checkpoint", Instant.parse(0));
     const checkpoint = openCheckpoint(envelope, { ...keys, verify });
-    if (!("because" in checkpoint)) return checkpoint;
+    if ("because" in checkpoint) continue;
+    if (checkpoint.serverId === serverId) return checkpoint;
+    return { because: "a checkpoint is of another server's record" };
   }
   return { because: "a checkpoint is not signed by a checkpoint key of this server" };
 }

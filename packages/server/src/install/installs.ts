@@ -293,7 +293,10 @@ export async function forgetInstall(
     }
     await tx.outbox.clear(id);
     const agent = await tx.agents.byAudience(id);
-    if (agent) await tx.agents.remove(agent.id);
+    if (agent) {
+      await tx.agents.remove(agent.id);
+      await tx.agentCheckpoints.remove(agent.id);
+    }
     await tx.installs.remove(id);
     const note = isGone
       ? "its record stays in the audit chain"

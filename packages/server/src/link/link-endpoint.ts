@@ -46,6 +46,8 @@ export interface LinkEndpoint extends Presence {
   look(audience: Audience): void;
   /** There is a new trust document. */
   trustChanged(): void;
+  /** Asks that agent for the checkpoints it kept; false when it is not connected. */
+  askCheckpoints(audience: Audience): boolean;
   close(): Promise<void>;
 }
 
@@ -79,6 +81,7 @@ export function createLinkEndpoint(
     watchOf: (audience) => live.get(audience)?.watch,
     look,
     trustChanged,
+    askCheckpoints,
     close,
   };
 
@@ -186,6 +189,12 @@ export function createLinkEndpoint(
 
   function showRecord(): void {
     for (const { session } of live.values()) session.showRecord();
+  }
+
+  function askCheckpoints(audience: Audience): boolean {
+    const held = live.get(audience);
+    held?.session.askCheckpoints();
+    return held !== undefined;
   }
 
   function trustChanged(): void {

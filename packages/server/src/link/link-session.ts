@@ -68,6 +68,8 @@ export interface LinkSession {
   trustChanged(): void;
   /** Shows the agent how the record has grown. */
   showRecord(): void;
+  /** Asks the agent for the checkpoints it kept. */
+  askCheckpoints(): void;
   tick(): void;
   /** Ends the connection without a word. */
   cut(): void;
@@ -116,6 +118,9 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
           return undefined;
         },
       }),
+    askCheckpoints: () => {
+      if (isRecordSent) send({ type: "checkpoints_want" });
+    },
     tick() {
       // An agent that has to wait is not pinged meanwhile: what it said is still to be read.
       if (inbox.length < INBOX_FRAMES_MAX) {
@@ -204,6 +209,9 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
         await context.logs.append(job, attempt, offset, bytes);
         return closeLog(context, job);
       }
+      case "checkpoints":
+        if (agent) await context.agentCheckpoints.keep(agent, effect.list);
+        return;
       case "looks":
         return options.onLooks(session, effect.looks);
       case "grant":
@@ -334,6 +342,7 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     send({ type: "checkpoint", envelope, heads });
     checkpoints.noteShown(agent.id, checkpoint.size);
     recordSeen = [checkpoint.size];
+    if (!isRecordSent) send({ type: "checkpoints_want" });
     isRecordSent = true;
   }
 
@@ -357,7 +366,9 @@ function rateOf(input: LinkInput): RateName | undefined {
   if (input.kind !== "frame") return undefined;
   if (input.frame.type === "event") return "event";
   const { type } = input.frame;
-  return type === "grant_want" || type === "join_want" ? "grant" : undefined;
+  const isAsking = type === "grant_want" || type === "join_want";
+  // Each costs signatures, made or checked.
+  return isAsking || type === "checkpoints" ? "grant" : undefined;
 }
 
 function parseFrame(data: Buffer): AgentFrame | undefined {

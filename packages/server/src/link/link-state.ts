@@ -1,6 +1,7 @@
 // The values of the link machine: what it knows, what happens to it, and what it wants done.
 
 import type { AgentEvent, AgentFrame, LogFrame, ServerCommand, ServerFrame } from "@exclave/api";
+import type { Envelope } from "@exclave/core";
 import type { OutboxCommand } from "../store/rows.ts";
 
 /** What the store knows of an agent's link. */
@@ -153,6 +154,8 @@ export type LinkEffect =
   | { readonly kind: "grant"; readonly wanted: GrantWanted }
   /** Make and send a join string, if that job is a setup of this agent that has had none. */
   | { readonly kind: "join"; readonly wanted: JoinWanted }
+  /** Keep what the agent presents of the record it was shown. */
+  | { readonly kind: "checkpoints"; readonly list: readonly Envelope[] }
   /** When the agent last looked at each component. */
   | { readonly kind: "looks"; readonly looks: NonNullable<Pong["looks"]> }
   /** Room for commands: look into the outbox and come back with `waiting`. */

@@ -147,6 +147,8 @@ function receive(state: LiveLink, frame: Exclude<AgentFrame, Hello>, now: number
       return step(state, { kind: "grant", wanted: frame });
     case "join_want":
       return step(state, { kind: "join", wanted: frame });
+    case "checkpoints":
+      return step(state, { kind: "checkpoints", list: frame.list });
     case "pong":
       return step(state, ...(frame.looks ? [{ kind: "looks" as const, looks: frame.looks }] : []));
     default:

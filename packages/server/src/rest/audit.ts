@@ -1,5 +1,9 @@
-import { getCheckpoint, listAudit } from "@exclave/api";
+import { getCheckpoint, listAudit, listCheckpoints, timeOf } from "@exclave/api";
+import { knownInstall } from "../install/installs.ts";
+import type { AgentRow } from "../store/rows.ts";
+import type { Store } from "../store/store.ts";
 import { type Handler, handler } from "./handler.ts";
+import { inTurns } from "./in-turns.ts";
 
 export const AUDIT_HANDLERS: readonly Handler[] = [
   handler(listAudit, async ({ query, context }) => {
@@ -17,8 +21,35 @@ export const AUDIT_HANDLERS: readonly Handler[] = [
     return { items, next: isLast ? null : String(edge.seq), size, head };
   }),
 
+  handler(listCheckpoints, async ({ query, charge, context }) => {
+    const { store, presence, agentCheckpoints } = context;
+    const { install, ...page } = query;
+    const { items, next } =
+      install === undefined
+        ? await store.read.agents.list(page)
+        : { items: await agentOf(store, install), next: null };
+    await agentCheckpoints.ask(items);
+    const views = await inTurns(items, charge, async ({ id, audience, installName }) => {
+      const row = await store.read.agentCheckpoints.get(id);
+      return {
+        agent: id,
+        install: installName,
+        status: presence.isOnline(audience) ? ("online" as const) : ("offline" as const),
+        at: timeOf(row?.at ?? null),
+        checkpoints: row?.checkpoints ?? [],
+      };
+    });
+    return { items: views, next };
+  }),
+
   handler(getCheckpoint, async ({ context: { checkpoints, trust } }) => {
     const { envelope } = await checkpoints.latest();
     return { checkpoint: envelope, trust: trust.after(0).map((version) => version.envelope) };
   }),
 ];
+
+async function agentOf({ read }: Store, install: string): Promise<AgentRow[]> {
+  const { id } = await knownInstall(read, install);
+  const agent = await read.agents.byAudience(id);
+  return agent ? [agent] : [];
+}

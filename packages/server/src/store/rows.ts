@@ -100,6 +100,14 @@ export const AgentRow = z.object({
 });
 export type AgentRow = z.infer<typeof AgentRow>;
 
+/** What an agent presented last of the record it was shown, as it was signed, newest last. */
+export const AgentCheckpointsRow = z.object({
+  agent: AgentId,
+  at: Instant,
+  checkpoints: z.array(Envelope),
+});
+export type AgentCheckpointsRow = z.infer<typeof AgentCheckpointsRow>;
+
 export const JoinRow = z.object({
   /** sha256 of the secret; the secret itself is nowhere. */
   hash: z.string(),

@@ -3,6 +3,7 @@
 
 import type { AppId, Audience, AuditEntry, AuditHead, AuditRecord, InstallId } from "@exclave/core";
 import type {
+  AgentCheckpointsRow,
   AgentRow,
   AppRow,
   BuildRow,
@@ -46,6 +47,8 @@ export interface Tables {
   readonly agents: Documents<AgentRow> & {
     byAudience(audience: Audience): Promise<AgentRow | undefined>;
   };
+  /** By agent. */
+  readonly agentCheckpoints: Documents<AgentCheckpointsRow>;
   readonly joins: Documents<JoinRow>;
   readonly tokens: Documents<TokenRow> & { byHash(hash: string): Promise<TokenRow | undefined> };
   /** By id; no two have the same name. */

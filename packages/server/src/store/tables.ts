@@ -3,6 +3,7 @@
 
 import type { z } from "zod";
 import {
+  AgentCheckpointsRow,
   AgentRow,
   AppRow,
   BuildRow,
@@ -29,6 +30,7 @@ import {
 
 export type NounTable =
   | "agents"
+  | "agent_checkpoints"
   | "apps"
   | "joins"
   | "tokens"
@@ -75,6 +77,9 @@ export function createTables(parts: TableParts): Tables {
     key: id,
     audience,
   }));
+  const agentCheckpoints = documents("agent_checkpoints", AgentCheckpointsRow, ({ agent }) => ({
+    key: agent,
+  }));
   const joins = documents("joins", JoinRow, ({ hash }) => ({ key: hash }));
   const tokens = documents("tokens", TokenRow, ({ id, hash }) => ({ key: id, hash }));
   const apps = documents("apps", AppRow, ({ id, name }) => ({ key: id, name }));
@@ -114,6 +119,7 @@ export function createTables(parts: TableParts): Tables {
 
   return {
     agents: { ...agents, byAudience: (audience) => agents.first({ audience }) },
+    agentCheckpoints,
     joins,
     tokens: { ...tokens, byHash: (hash) => tokens.first({ hash }) },
     apps: { ...apps, byName: (name) => apps.first({ name }) },

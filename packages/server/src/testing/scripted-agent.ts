@@ -25,7 +25,7 @@ import {
   LINK_PROTOCOL,
   ServerFrame,
 } from "@exclave/api";
-import { type Audience, fromBase64, Manifest } from "@exclave/core";
+import { type Audience, type Envelope, fromBase64, Manifest } from "@exclave/core";
 import { WebSocket } from "ws";
 
 export interface Identity {
@@ -102,6 +102,9 @@ export interface ScriptedAgent {
 export interface AgentMemory {
   /** Undefined for an agent that knows of no trust documents. */
   trustVersion?: number;
+  /** Undefined for an agent that keeps no checkpoints; and what it presents when it is asked. */
+  checkpointSizes?: number[];
+  presents?: Envelope[] | undefined;
   journalId: string;
   upHead: number;
   downAcked: number;
@@ -166,6 +169,9 @@ export async function connectAgent(
   function receive(frame: ServerFrame): void {
     if (frame.type === "challenge") agent.send(hello(frame.nonce));
     if (frame.type === "ping") agent.send({ type: "pong", id: frame.id });
+    if (frame.type === "checkpoints_want" && memory.presents) {
+      agent.send({ type: "checkpoints", list: memory.presents });
+    }
     if (frame.type === "welcome" && frame.inventoryWanted) void sayInventory();
     if (frame.type !== "command" || frame.seq <= memory.downAcked) return;
     memory.downAcked = frame.seq;
@@ -284,6 +290,7 @@ export async function connectAgent(
       keyGeneration: identity.keyGeneration,
       bootId,
       ...(memory.trustVersion !== undefined && { trustVersion: memory.trustVersion }),
+      ...(memory.checkpointSizes && { checkpointSizes: memory.checkpointSizes }),
       downAcked: memory.downAcked,
       upHead: memory.upHead,
       upFrom: memory.upHead + 1,

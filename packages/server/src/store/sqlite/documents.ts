@@ -14,6 +14,7 @@ interface DocumentTable {
 
 export interface Database {
   readonly agents: DocumentTable;
+  readonly agent_checkpoints: DocumentTable;
   readonly apps: DocumentTable;
   readonly joins: DocumentTable;
   readonly tokens: DocumentTable;
