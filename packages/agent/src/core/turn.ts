@@ -3,7 +3,8 @@
 
 import type { AgentEvent, AgentFrame } from "@exclave/api";
 import type { JobName } from "@exclave/core";
-import type { JournalWrite } from "../journal/journal.ts";
+import { type JournalWrite, SETTLED_KEPT_MAX } from "../journal/journal.ts";
+import { keepNewest } from "../keep-newest.ts";
 import type { AgentEffect, AgentJob, AgentRules, AgentState, Scheduled } from "./agent-state.ts";
 
 export interface Turn {
@@ -53,10 +54,12 @@ export function setJob(turn: Turn, job: AgentJob): void {
   turn.state = { ...turn.state, jobs };
 }
 
-export function dropJob(turn: Turn, name: JobName): void {
+export function dropJob(turn: Pick<Turn, "state">, name: JobName): void {
   const jobs = new Map(turn.state.jobs);
   jobs.delete(name);
-  turn.state = { ...turn.state, jobs, settled: new Set(turn.state.settled).add(name) };
+  const settled = new Set(turn.state.settled).add(name);
+  keepNewest(settled, SETTLED_KEPT_MAX);
+  turn.state = { ...turn.state, jobs, settled };
 }
 
 export function setScheduled(turn: Turn, scheduled: Scheduled): void {

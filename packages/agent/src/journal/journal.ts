@@ -59,6 +59,8 @@ export type KeptCheckpoint = z.infer<typeof KeptCheckpoint>;
 export const JournaledEvent = z.object({ seq: z.int().positive(), body: AgentEvent });
 export type JournaledEvent = z.infer<typeof JournaledEvent>;
 
+export const SETTLED_KEPT_MAX = 10_000;
+
 export interface JournalSnapshot {
   /** A new one means that everything before is lost or void. */
   readonly journalId: string;
@@ -73,7 +75,10 @@ export interface JournalSnapshot {
   /** Not yet acknowledged, in order. */
   readonly events: readonly JournaledEvent[];
   readonly jobs: readonly JobRecord[];
-  /** Attempts that were accepted and are over. Names alone, and for good: none runs a second time. */
+  /**
+   * Attempts that were accepted and are over, oldest first: names alone, the newest `SETTLED_KEPT_MAX`. None runs a
+   * second time: a manifest from before these is refused by its issue number, which only rises.
+   */
   readonly settled: readonly JobName[];
   readonly schedule: readonly ScheduleEntry[];
   /** Oldest first. */

@@ -1,15 +1,17 @@
 // A journal that keeps exactly what was committed, and can be opened again after its agent "died".
 
 import type { JobName } from "@exclave/core";
-import type {
-  JobRecord,
-  Journal,
-  JournaledEvent,
-  JournalSnapshot,
-  JournalWrite,
-  KeptCheckpoint,
-  KeptOutput,
-  ScheduleEntry,
+import { keepNewest } from "../keep-newest.ts";
+import {
+  type JobRecord,
+  type Journal,
+  type JournaledEvent,
+  type JournalSnapshot,
+  type JournalWrite,
+  type KeptCheckpoint,
+  type KeptOutput,
+  type ScheduleEntry,
+  SETTLED_KEPT_MAX,
 } from "./journal.ts";
 import { createMemoryReleases } from "./memory-releases.ts";
 import { isReleaseWrite } from "./release-memory.ts";
@@ -88,6 +90,7 @@ export function createMemoryJournal({ journalId }: { readonly journalId: string 
         break;
       case "job_removed":
         if (jobs.delete(entry.name)) settled.add(entry.name);
+        keepNewest(settled, SETTLED_KEPT_MAX);
         jobSecrets.delete(entry.name);
         break;
       case "checkpoints":

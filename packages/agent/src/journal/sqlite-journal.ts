@@ -17,6 +17,7 @@ import {
   KeptCheckpoint,
   KeptOutput,
   ScheduleEntry,
+  SETTLED_KEPT_MAX,
 } from "./journal.ts";
 import { isReleaseWrite } from "./release-memory.ts";
 import { createReleaseTables, RELEASE_SCHEMA } from "./release-tables.ts";
@@ -31,8 +32,16 @@ const FIRST_SCHEMA = `
   create table outputs (component text primary key, outputs text not null) strict;
   create table secrets (name text primary key, value text not null) strict;
 `;
+/** In the order they ended: the oldest are forgotten. */
+const SETTLED_IN_ORDER = `
+  create table settled_in_order
+    (ordinal integer primary key autoincrement, name text not null unique) strict;
+  insert into settled_in_order (name) select name from settled;
+  drop table settled;
+  alter table settled_in_order rename to settled;
+`;
 /** A journal's version is how many of these it has been through. */
-const MIGRATIONS = [FIRST_SCHEMA, RELEASE_SCHEMA];
+const MIGRATIONS = [FIRST_SCHEMA, RELEASE_SCHEMA, SETTLED_IN_ORDER];
 
 export interface SqliteJournalOptions {
   readonly path: string;
@@ -112,7 +121,9 @@ function openJournal({ path, pagesMax }: SqliteJournalOptions): Journal {
       jobs: rows("select record from jobs order by rowid").map(({ record }) =>
         JobRecord.parse(JSON.parse(String(record))),
       ),
-      settled: rows("select name from settled").map(({ name }) => JobName.parse(name)),
+      settled: rows("select name from settled order by ordinal").map(({ name }) =>
+        JobName.parse(name),
+      ),
       schedule: rows("select entry from schedule order by component").map(({ entry }) =>
         ScheduleEntry.parse(JSON.parse(String(entry))),
       ),
@@ -158,7 +169,14 @@ function openJournal({ path, pagesMax }: SqliteJournalOptions): Journal {
         keepJob(entry.record);
         break;
       case "job_removed":
-        run("insert or ignore into settled select name from jobs where name = ?", entry.name);
+        run(
+          "insert or ignore into settled (name) select name from jobs where name = ?",
+          entry.name,
+        );
+        run(
+          "delete from settled where ordinal <= (select max(ordinal) from settled) - ?",
+          SETTLED_KEPT_MAX,
+        );
         run("delete from jobs where name = ?", entry.name);
         run("delete from job_secrets where name = ?", entry.name);
         break;

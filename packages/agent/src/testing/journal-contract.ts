@@ -3,8 +3,8 @@
 
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import { type Digest, digestOf } from "@exclave/core";
-import type { Journal, JournalWrite } from "../journal/journal.ts";
+import { type Digest, digestOf, jobName } from "@exclave/core";
+import { type Journal, type JournalWrite, SETTLED_KEPT_MAX } from "../journal/journal.ts";
 import { type KeptStatement, STATEMENTS_MAX } from "../journal/release-memory.ts";
 import { job, recordOf } from "./builders.ts";
 
@@ -95,6 +95,23 @@ export function describeJournal(
       assert.deepEqual(reopen().load().jobs, []);
       assert.deepEqual(reopen().load().settled, [record.name]);
       assert.deepEqual(reopen().jobSecrets(record.name), []);
+    });
+
+    test("remembers the newest of what has ended, in order, and no more than a number", async (t) => {
+      const { journal, reopen } = await create(t);
+      const template = recordOf(job());
+      const names = Array.from({ length: SETTLED_KEPT_MAX + 3 }, (_, n) =>
+        jobName(template.manifest.id, n + 1),
+      );
+
+      journal.commit(
+        names.flatMap((name) => [
+          { kind: "job", record: { ...template, name } },
+          { kind: "job_removed", name },
+        ]),
+      );
+
+      assert.deepEqual(reopen().load().settled, names.slice(3));
     });
 
     test("keeps schedule, outputs, secrets and foreign jobs", async (t) => {

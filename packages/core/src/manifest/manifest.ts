@@ -105,6 +105,16 @@ export const Manifest = z.object({
 });
 export type Manifest = z.infer<typeof Manifest>;
 
+/** The longest a job may be given. Checked where it is issued and where it is taken. */
+export const DEADLINE_MS_MAX = 7 * 24 * 60 * 60_000;
+
+/** Why a job may not be given that long, in words; undefined if it may. */
+export function refuseDeadline(deadlineMs: number): string | undefined {
+  if (deadlineMs <= DEADLINE_MS_MAX) return undefined;
+  const days = Math.ceil(deadlineMs / (24 * 60 * 60_000));
+  return `its deadline is ${days} days away, and a job may have 7 at most`;
+}
+
 export const MANIFEST_PAYLOAD_TYPE = "application/vnd.exclave.manifest.v1+json";
 /** On each entry of a release's index: the repository it belongs to, in whichever registry. */
 export const REPOSITORY_ANNOTATION = "dev.exclave.repository";

@@ -8,6 +8,7 @@ import { MANIFEST_BYTES_MAX } from "../limits.ts";
 import { SandboxRules } from "../sandbox/sandbox-rules.ts";
 import {
   ArtifactRef,
+  DEADLINE_MS_MAX,
   type Envelope,
   MANIFEST_PAYLOAD_TYPE,
   Manifest,
@@ -31,6 +32,10 @@ describe("an agent judging a manifest", () => {
     assert.equal(judgement.kind, "ok");
     assert.deepEqual(judgement.kind === "ok" && judgement.manifest, manifest());
     assert.deepEqual(judgement.kind === "ok" && judgement.payload, manifestBytes(manifest()));
+  });
+
+  test("accepts the longest deadline a job may have", () => {
+    assert.equal(judge({ envelope: signed({ deadlineMs: DEADLINE_MS_MAX }) }).kind, "ok");
   });
 
   test("accepts a second attempt of a job it knows", () => {
@@ -73,6 +78,11 @@ describe("an agent judging a manifest", () => {
 
   const altered = { ...manifest(), requestedBy: "somebody else" };
   const LIES: Record<string, [Partial<JudgeInput>, RefusalCode, RegExp]> = {
+    "a deadline further away than any job may have": [
+      { envelope: signed({ deadlineMs: DEADLINE_MS_MAX + 1 }) },
+      "invalid",
+      /8 days away, and a job may have 7 at most/,
+    ],
     "something that is no envelope": [
       { envelope: { payload: 7 } },
       "invalid",

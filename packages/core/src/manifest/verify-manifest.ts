@@ -8,7 +8,13 @@ import { type Instant, type JobName, jobName } from "../ids.ts";
 import { MANIFEST_BYTES_MAX } from "../limits.ts";
 import { refuseBySandbox, type SandboxRules } from "../sandbox/sandbox-rules.ts";
 import { openEnvelope, type TrustedKey, type VerifySignature } from "../trust/envelope.ts";
-import { type Envelope, MANIFEST_PAYLOAD_TYPE, Manifest, preAuthEncoding } from "./manifest.ts";
+import {
+  type Envelope,
+  MANIFEST_PAYLOAD_TYPE,
+  Manifest,
+  preAuthEncoding,
+  refuseDeadline,
+} from "./manifest.ts";
 
 export interface JudgeInput {
   /** As it came off the wire. */
@@ -118,6 +124,8 @@ function refuseForUs(manifest: Manifest, input: JudgeInput): Refused | undefined
     const said = `the manifest says ${manifest.operation} and its step says ${other.operation}`;
     return refused("invalid", said);
   }
+  const tooLong = refuseDeadline(manifest.deadlineMs);
+  if (tooLong !== undefined) return refused("invalid", tooLong);
   if (digestOf(manifest.inputs) !== manifest.inputsDigest) {
     return refused("invalid", "its inputs are not the ones it names by digest");
   }

@@ -17,6 +17,7 @@ import {
   Manifest,
   type ManifestStep,
   manifestBytes,
+  refuseDeadline,
   toBase64,
 } from "@exclave/core";
 import { audit, type ServerContext } from "../context.ts";
@@ -57,6 +58,10 @@ export async function issueJob(
   order: JobOrder,
 ): Promise<JobRow> {
   const now = context.now();
+  const tooLong = refuseDeadline(order.deadlineMs ?? 0);
+  if (tooLong !== undefined) {
+    throw new Failure("too_large", `${order.step.operation} cannot be issued: ${tooLong}`);
+  }
   const manifest = await manifestFor(tx, order, now);
   const bytes = manifestBytes(manifest);
   if (bytes.length > MANIFEST_BYTES_MAX) throw tooLarge(order, bytes.length);
