@@ -51,7 +51,15 @@ export interface World {
   env(): NodeJS.ProcessEnv;
 }
 
-export async function createWorld(t: TestContext): Promise<World> {
+export interface WorldOptions {
+  /** Beside what every world has. */
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+export async function createWorld(
+  t: TestContext,
+  { environment = {} }: WorldOptions = {},
+): Promise<World> {
   const place = mkdtempSync(join(tmpdir(), "exclave-e2e-"));
   const home = join(place, "home");
   let child: ChildProcess | undefined;
@@ -62,6 +70,7 @@ export async function createWorld(t: TestContext): Promise<World> {
     HOME: place,
     EXCLAVE_HOME: home,
     NO_COLOR: "1",
+    ...environment,
     ...(process.env["EXCLAVE_TEST_TOOLS"]
       ? { EXCLAVE_TEST_TOOLS: process.env["EXCLAVE_TEST_TOOLS"] }
       : {}),

@@ -2,7 +2,7 @@
 // ran, how often and in which order can be counted.
 
 import type { TestContext } from "node:test";
-import { createWorld, untilHealthy, type World } from "./harness.ts";
+import { createWorld, untilHealthy, type World, type WorldOptions } from "./harness.ts";
 
 export interface ShopOptions {
   readonly colour?: string;
@@ -93,9 +93,9 @@ ${withReports ? reports : ""}`,
 /** A world in which release one of the shop is up and healthy as `acme`. */
 export async function createShopWorld(
   t: TestContext,
-  { prepare }: { readonly prepare?: (world: World) => void } = {},
+  { prepare, ...options }: WorldOptions & { readonly prepare?: (world: World) => void } = {},
 ): Promise<World> {
-  const world = await createWorld(t);
+  const world = await createWorld(t, options);
   await world.up();
   const app = writeShop(world);
   prepare?.(world);

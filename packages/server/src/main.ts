@@ -10,12 +10,16 @@ const USAGE = "server --data DIR --address HOST:PORT [--public-url URL] [--insec
 
 const log = pino({ level: process.env["EXCLAVE_LOG_LEVEL"] ?? "info" }, pino.destination(2));
 
+/** Not an argument: it may hold a password, and arguments are for everybody to see. */
+const databaseUrl = process.env["EXCLAVE_DATABASE_URL"];
+
 /** A signer that runs elsewhere, with a key service behind it perhaps. */
 const socket = process.env["EXCLAVE_SIGNER_SOCKET"];
 
 try {
   const server = await startServer({
     ...readArguments(process.argv.slice(2)),
+    ...(databaseUrl === undefined ? {} : { databaseUrl }),
     log,
     openSigner: (keys) =>
       socket === undefined ? startSignerProcess(keys, { log }) : connectSigner(socket, { log }),

@@ -30,6 +30,7 @@ import { createRestServer } from "./rest/rest-server.ts";
 import { tokenRow } from "./rest/tokens.ts";
 import { startSignerProcess } from "./signer/open-signer.ts";
 import type { Signer } from "./signer/signer.ts";
+import { openPostgresStore } from "./store/postgres/postgres-store.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 import { openTrust, type Trust } from "./trust/trust.ts";
@@ -42,6 +43,8 @@ const RENEW_EVERY_MS = 60 * 60_000;
 
 export interface ServerOptions {
   readonly data: string;
+  /** Of a PostgreSQL database; a file in the data directory unless given. */
+  readonly databaseUrl?: string;
   readonly host: string;
   readonly port: number;
   /** How agents and people reach it; its own address unless given. */
@@ -84,7 +87,10 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   const { log } = options;
   const now = () => Instant.parse((options.now ?? Date.now)());
   const keys = await loadKeys(directory.keys);
-  const store = openSqliteStore(directory.database);
+  const store =
+    options.databaseUrl === undefined
+      ? openSqliteStore(directory.database)
+      : await openPostgresStore(options.databaseUrl);
   const openSigner = options.openSigner ?? ((place) => startSignerProcess(place, { log }));
   const signer = await openSigner(directory.keys);
   // Before anything is appended: this is what was there.

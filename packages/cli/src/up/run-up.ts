@@ -33,6 +33,14 @@ export interface UpOptions {
   readonly say: (line: string) => void;
 }
 
+interface ChildWishes {
+  readonly args: () => Promise<readonly string[]>;
+  readonly onLine?: (line: string) => void;
+  readonly url: string;
+  /** Environment that no other child has. */
+  readonly more?: Readonly<Record<string, string>>;
+}
+
 const READY_MS = 30_000;
 const GRACE_MS = 10_000;
 const HOME_BYTES_MAX = 350;
@@ -46,6 +54,8 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
     ...plainEnvironment(world.environment),
     EXCLAVE_HOME: home.directory,
   };
+  // It may hold a password, and is the server's alone.
+  const database = world.environment.EXCLAVE_DATABASE_URL;
   let watch: InstallWatch | undefined;
   try {
     await endAbandoned(lock, home, say, world.hurry);
@@ -89,6 +99,7 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
       ],
       onLine: (line) => void (isReadyLine(line) && ready.resolve()),
       url,
+      more: database === undefined ? {} : { EXCLAVE_DATABASE_URL: database },
     });
     await server.start();
     const late = sleep(READY_MS, "late" as const, { signal: world.signal, ref: false });
@@ -112,19 +123,12 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
     await agent.start();
   }
 
-  function child(
-    name: string,
-    {
-      args,
-      onLine,
-      url,
-    }: { args: () => Promise<readonly string[]>; onLine?: (line: string) => void; url: string },
-  ): ChildProgram {
+  function child(name: string, { args, onLine, url, more = {} }: ChildWishes): ChildProgram {
     const made = createChildProgram({
       name,
       program: programs.node,
       args,
-      environment,
+      environment: { ...environment, ...more },
       logFile: logFile(name),
       say,
       ...(onLine ? { onLine } : {}),

@@ -3,6 +3,7 @@
 
 import type { DatabaseSync } from "node:sqlite";
 import { Failure } from "@exclave/core";
+import { OPEN_JOBS } from "../sql/database.ts";
 
 /** A noun is its key, the columns it is looked up by, and the row itself as JSON. */
 function documents(table: string, columns: readonly string[] = []): string {
@@ -13,9 +14,6 @@ function documents(table: string, columns: readonly string[] = []): string {
   return `CREATE TABLE ${table} (ordinal INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE,
     ${extra} body TEXT NOT NULL) STRICT; ${indexes.join(" ")}`;
 }
-
-/** Word for word in the indexes and in the query: that is how SQLite knows that they fit. */
-export const OPEN_JOBS = "state IN ('queued', 'offered', 'accepted', 'running')";
 
 type Migration = string | ((database: DatabaseSync) => void);
 

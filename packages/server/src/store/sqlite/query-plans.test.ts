@@ -8,7 +8,7 @@ import { InstallId, JobId } from "@exclave/core";
 import { ACME, AT, jobRow } from "../../testing/rows.ts";
 import { temporaryDirectory } from "../../testing/temporary-directory.ts";
 import type { JobRow } from "../rows.ts";
-import { OPEN_JOBS } from "./migrations.ts";
+import { OPEN_JOBS } from "../sql/database.ts";
 import { openSqliteStore } from "./sqlite-store.ts";
 
 const OTHER = InstallId.parse("iotheraaaaaaaaaaa");

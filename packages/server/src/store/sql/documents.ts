@@ -1,50 +1,10 @@
 // A noun as rows of JSON with a key and the few columns it is looked up by.
 
 import { Failure } from "@exclave/core";
-import { type Generated, type Kysely, sql } from "kysely";
+import { type Kysely, sql } from "kysely";
 import type { z } from "zod";
 import type { Columns, IndexedDocuments, NounTable } from "../tables.ts";
-import { OPEN_JOBS } from "./migrations.ts";
-
-interface DocumentTable {
-  readonly ordinal: Generated<number>;
-  readonly key: string;
-  readonly body: string;
-}
-
-export interface Database {
-  readonly agents: DocumentTable;
-  readonly agent_checkpoints: DocumentTable;
-  readonly apps: DocumentTable;
-  readonly joins: DocumentTable;
-  readonly tokens: DocumentTable;
-  readonly installs: DocumentTable;
-  readonly components: DocumentTable;
-  readonly jobs: DocumentTable;
-  readonly releases: DocumentTable;
-  readonly builds: DocumentTable;
-  readonly channels: DocumentTable;
-  readonly images: DocumentTable;
-  readonly sources: DocumentTable;
-  readonly trust: DocumentTable;
-  readonly outbox: {
-    readonly id: Generated<number> | number;
-    readonly audience: string;
-    readonly seq: number | null;
-    readonly job: string;
-    readonly body: string;
-  };
-  readonly audit: {
-    readonly seq: number;
-    readonly at: number;
-    readonly actor: string;
-    readonly action: string;
-    readonly subject: string;
-    readonly details: string;
-    readonly prev_hash: string;
-    readonly hash: string;
-  };
-}
+import { type Database, OPEN_JOBS } from "./database.ts";
 
 export function createDocuments<Row>(
   database: Kysely<Database>,

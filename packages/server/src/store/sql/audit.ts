@@ -1,0 +1,52 @@
+// The record of what happened, as rows that each hold the hash of the one before.
+
+import {
+  type AuditEntry,
+  type AuditHead,
+  AuditRecord,
+  appendAudit,
+  EMPTY_CHAIN,
+} from "@exclave/core";
+import type { Kysely } from "kysely";
+import type { Audit, NewestOf } from "../store.ts";
+import type { Database } from "./database.ts";
+
+export function createAudit(db: Kysely<Database>): Audit {
+  const read = ({ prev_hash: prevHash, details, ...row }: Database["audit"]): AuditRecord =>
+    AuditRecord.parse({ ...row, prevHash, details: JSON.parse(details) });
+  const select = (subject?: string) => {
+    const query = db.selectFrom("audit").selectAll();
+    return subject === undefined ? query : query.where("subject", "=", subject);
+  };
+
+  return { append, head, after, newest };
+
+  async function append(entry: AuditEntry): Promise<AuditRecord> {
+    // What JSON cannot carry would change the hash on the way back.
+    const details = JSON.parse(JSON.stringify(entry.details)) as AuditEntry["details"];
+    const record = appendAudit(await head(), { ...entry, details });
+    const { prevHash: prev_hash, ...row } = record;
+    await db
+      .insertInto("audit")
+      .values({ ...row, prev_hash, details: JSON.stringify(details) })
+      .execute();
+    return record;
+  }
+
+  async function head(): Promise<AuditHead> {
+    const query = db.selectFrom("audit").select(["seq", "hash"]).orderBy("seq", "desc").limit(1);
+    const row = await query.executeTakeFirst();
+    return row ? { size: row.seq, head: row.hash } : EMPTY_CHAIN;
+  }
+
+  async function after(seq: number, limit: number, subject?: string): Promise<AuditRecord[]> {
+    const query = select(subject).where("seq", ">", seq).orderBy("seq").limit(limit);
+    return (await query.execute()).map(read);
+  }
+
+  async function newest(limit: number, { subject, before }: NewestOf = {}): Promise<AuditRecord[]> {
+    const all = select(subject).orderBy("seq", "desc").limit(limit);
+    const query = before === undefined ? all : all.where("seq", "<", before);
+    return (await query.execute()).map(read);
+  }
+}

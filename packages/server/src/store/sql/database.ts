@@ -1,0 +1,46 @@
+// The tables as queries see them, the same in every database that speaks SQL.
+
+import type { Generated } from "kysely";
+
+/** Word for word in the indexes and in the query: that is how a database knows that they fit. */
+export const OPEN_JOBS = "state IN ('queued', 'offered', 'accepted', 'running')";
+
+interface DocumentTable {
+  readonly ordinal: Generated<number>;
+  readonly key: string;
+  readonly body: string;
+}
+
+export interface Database {
+  readonly agents: DocumentTable;
+  readonly agent_checkpoints: DocumentTable;
+  readonly apps: DocumentTable;
+  readonly joins: DocumentTable;
+  readonly tokens: DocumentTable;
+  readonly installs: DocumentTable;
+  readonly components: DocumentTable;
+  readonly jobs: DocumentTable;
+  readonly releases: DocumentTable;
+  readonly builds: DocumentTable;
+  readonly channels: DocumentTable;
+  readonly images: DocumentTable;
+  readonly sources: DocumentTable;
+  readonly trust: DocumentTable;
+  readonly outbox: {
+    readonly id: Generated<number> | number;
+    readonly audience: string;
+    readonly seq: number | null;
+    readonly job: string;
+    readonly body: string;
+  };
+  readonly audit: {
+    readonly seq: number;
+    readonly at: number;
+    readonly actor: string;
+    readonly action: string;
+    readonly subject: string;
+    readonly details: string;
+    readonly prev_hash: string;
+    readonly hash: string;
+  };
+}
