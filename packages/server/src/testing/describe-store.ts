@@ -33,6 +33,15 @@ export function describeStore(
       assert.deepEqual(await store.read.channels.all(), []);
     });
 
+    test("has a place for every noun", async (t) => {
+      const { store } = await create(t);
+      const nouns = Object.values(store.read).filter((noun) => "list" in noun);
+
+      for (const noun of nouns) assert.deepEqual((await noun.list({ limit: 1 })).items, []);
+
+      assert.ok(nouns.length > 10);
+    });
+
     test("forgets a transaction that failed, all of it", async (t) => {
       const { store } = await create(t);
 
