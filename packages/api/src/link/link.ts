@@ -20,6 +20,9 @@ import { CHECKPOINTS_PRESENTED_MAX, FRAME_BYTES_MAX, HELLO_JOBS_MAX } from "./li
 export const LINK_PROTOCOL = "exclave.v1";
 export const LINK_PATH = "/v1/link";
 
+/** What an agent says of itself: it is kept, shown and on record. */
+const Word = z.string().max(200);
+
 const JobAttempt = z.object({ job: JobId, attempt: z.int().positive() });
 
 // ---- agent → server, sequenced: records of the agent's journal ----
@@ -160,14 +163,14 @@ export const OpenJob = JobAttempt.extend({
 export const AgentFrame = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("hello"),
-    protos: z.array(z.int()),
+    protos: z.array(z.int()).max(100),
     agent: AgentId,
-    version: z.string(),
-    platform: z.string(),
-    runtime: z.string(),
-    capabilities: z.array(z.string()),
+    version: Word,
+    platform: Word,
+    runtime: Word,
+    capabilities: z.array(Word).max(100),
     keyGeneration: z.int().positive(),
-    bootId: z.string(),
+    bootId: Word,
     /** Highest server sequence durably journaled here. */
     downAcked: z.int().nonnegative(),
     /** Head of the agent's own sequence. */
@@ -179,7 +182,7 @@ export const AgentFrame = z.discriminatedUnion("type", [
     /** How long the server's record was at the checkpoints this agent keeps; not what they say. */
     checkpointSizes: z.array(z.int().nonnegative()).max(CHECKPOINTS_MAX).optional(),
     /** Changes when the journal was lost, so that the server starts both sequences anew. */
-    journalId: z.string(),
+    journalId: Word,
     /** Highest number of a manifest it accepted: a server set back has to number above it. */
     issueNo: z.int().nonnegative().optional(),
     jobs: z.array(OpenJob).max(HELLO_JOBS_MAX * 2),
@@ -210,7 +213,7 @@ export const AgentFrame = z.discriminatedUnion("type", [
     id: z.int(),
     /** Components the agent looks at by itself, and how long ago it last did. */
     looks: z
-      .array(z.object({ component: z.string(), agoMs: z.int().nonnegative() }))
+      .array(z.object({ component: Word, agoMs: z.int().nonnegative() }))
       .max(LOOKS_MAX)
       .optional(),
   }),

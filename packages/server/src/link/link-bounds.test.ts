@@ -1,17 +1,32 @@
 // One agent, whatever it does, costs the server a bounded amount of memory, disk and record.
 
 import assert from "node:assert/strict";
+import { generateKeyPairSync, sign } from "node:crypto";
 import { EventEmitter, once } from "node:events";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { LINK_PATH, LINK_PROTOCOL, UNPROVEN_MAX, UNREAD_BYTES_MAX } from "@exclave/api";
+import {
+  helloBytes,
+  LINK_PATH,
+  LINK_PROTOCOL,
+  ServerFrame,
+  UNPROVEN_MAX,
+  UNREAD_BYTES_MAX,
+} from "@exclave/api";
 import { JobId } from "@exclave/core";
 import { WebSocket } from "ws";
+import { flushRepeats } from "../access/note-refusal.ts";
+import { newAgentId } from "../identifiers.ts";
 import { deployedWorld } from "../testing/deployed-world.ts";
 import { jobRow } from "../testing/rows.ts";
-import { connectAgent, joinVendorAgent, newMemory } from "../testing/scripted-agent.ts";
+import {
+  connectAgent,
+  type Identity,
+  joinVendorAgent,
+  newMemory,
+} from "../testing/scripted-agent.ts";
 import { type TestServer, testServer, until } from "../testing/test-server.ts";
 import { createAgentQuotas } from "./agent-quota.ts";
 import { startLinkSession } from "./link-session.ts";
@@ -112,6 +127,76 @@ test("of connections that prove nothing the oldest make room for new ones", asyn
   const agent = await connectAgent(await joinVendorAgent(server, "build"));
   await agent.disconnect();
 });
+
+test("a hello that proves nothing is a failed login: one row a minute, answered late or not at all", async (t) => {
+  const server = await testServer(t);
+  const { context } = server.server;
+  const identity = await joinVendorAgent(server, "build");
+  const { privateKey } = generateKeyPairSync("ed25519");
+  const ends = Array.from({ length: 40 }, (_, n) => {
+    const forged = n % 2 === 0 ? { ...identity, privateKey } : { ...identity, agent: newAgentId() };
+    return firstAnswer(forged);
+  });
+
+  const answers = await Promise.all(ends);
+  // From the very same address, while others fail there.
+  const agent = await connectAgent(identity);
+  await agent.disconnect();
+
+  assert.ok(answers.some((text) => text?.includes("no agent with that id and key")));
+  assert.ok(answers.includes(undefined), "no more wait than a bounded number");
+  await flushRepeats(context, { all: true });
+  const rows = await actions(server, "login.failed");
+  assert.deepEqual(
+    rows.map(({ subject, details }) => [subject, details["asked"], details["more"]]),
+    [
+      ["127.0.0.1", "hello of an agent", undefined],
+      ["127.0.0.1", "hello of an agent", 39],
+    ],
+  );
+});
+
+test("what an agent says of itself is short: it goes into rows and onto the record", async (t) => {
+  const server = await testServer(t);
+  const identity = await joinVendorAgent(server, "build");
+  const long = "x".repeat(1_000);
+
+  for (const name of ["version", "platform", "runtime", "journalId"]) {
+    assert.match(String(await firstAnswer(identity, { [name]: long })), /not a frame/, name);
+  }
+  assert.match(String(await firstAnswer(identity)), /welcome/);
+});
+
+const EMPTY_HELLO = {
+  protos: [1],
+  version: "0.1.0",
+  platform: "test",
+  runtime: "scripted",
+  capabilities: [],
+  downAcked: 0,
+  upHead: 0,
+  upFrom: 1,
+  journalId: "new",
+  jobs: [],
+  clockMs: 0,
+};
+
+/** What the server says to this hello; undefined if it just hangs up. */
+function firstAnswer({ url, agent, keyGeneration, privateKey }: Identity, says: object = {}) {
+  const socket = new WebSocket(`${url.replace("http", "ws")}${LINK_PATH}`, LINK_PROTOCOL);
+  const answer = Promise.withResolvers<string | undefined>();
+  socket.on("error", () => answer.resolve(undefined));
+  socket.on("close", () => answer.resolve(undefined));
+  socket.on("message", (data: Buffer) => {
+    const frame = ServerFrame.parse(JSON.parse(data.toString("utf8")));
+    if (frame.type !== "challenge") return answer.resolve(data.toString("utf8"));
+    const bootId = "boot";
+    const proof = sign(null, helloBytes(frame.nonce, agent, bootId), privateKey);
+    const hello = { type: "hello", agent, keyGeneration, bootId, proof: proof.toString("base64") };
+    socket.send(JSON.stringify({ ...EMPTY_HELLO, ...hello, ...says }));
+  });
+  return answer.promise.finally(() => socket.terminate());
+}
 
 test("a connection whose other end does not read is cut", async (t) => {
   const server = await testServer(t);

@@ -42,7 +42,7 @@ export interface LinkEndpointOptions {
 export interface LinkEndpoint extends Presence {
   handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** A connection that is up; whose it is, it has yet to say. */
-  accept(socket: WebSocket): void;
+  accept(socket: WebSocket, address?: string): void;
   look(audience: Audience): void;
   /** There is a new trust document. */
   trustChanged(): void;
@@ -99,15 +99,17 @@ export function createLinkEndpoint(
       socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n", () => socket.destroy());
       return;
     }
-    sockets.handleUpgrade(request, socket, head, accept);
+    const { remoteAddress } = request.socket;
+    sockets.handleUpgrade(request, socket, head, (opened) => accept(opened, remoteAddress));
   }
 
-  function accept(socket: WebSocket): void {
+  function accept(socket: WebSocket, address?: string): void {
     // A few agents come back at once; many are spread out so that they do not come as a herd.
     const reconnectSpreadMs = Math.min(30_000, 200 + sessions.size * 20);
     const session = startLinkSession({
       context: context(),
       socket,
+      address,
       settings: { pingMs, reconnectSpreadMs },
       quotas,
       timers,

@@ -17,9 +17,9 @@ import {
   type Timers,
   UNREAD_BYTES_MAX,
 } from "@exclave/api";
-import { asFailure, isDeeperThan, JSON_DEPTH_MAX, unreachable } from "@exclave/core";
+import { asFailure, Failure, isDeeperThan, JSON_DEPTH_MAX, unreachable } from "@exclave/core";
 import type { WebSocket } from "ws";
-import { noteOnRecord } from "../access/note-refusal.ts";
+import { noteOnRecord, noteRefusal } from "../access/note-refusal.ts";
 import type { ServerContext } from "../context.ts";
 import { grantFor } from "../job/grants.ts";
 import { joinForJob } from "../job/job-join.ts";
@@ -49,6 +49,8 @@ const LOG_CREDIT_BYTES = 1024 * 1024;
 export interface LinkSessionOptions {
   readonly context: ServerContext;
   readonly socket: WebSocket;
+  /** Where it comes from, as far as that is known. */
+  readonly address?: string | undefined;
   readonly settings: Pick<LinkSettings, "pingMs" | "reconnectSpreadMs">;
   readonly quotas: AgentQuotas;
   /** The system's unless given. */
@@ -275,9 +277,13 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     return helloInput(frame, now);
   }
 
-  async function helloInput(frame: Hello, now: number): Promise<LinkInput> {
+  async function helloInput(frame: Hello, now: number): Promise<LinkInput | undefined> {
     const { quotas } = options;
     const { facts, proven } = await gatherHello(context, frame, { nonce, settings, quotas });
+    if (!proven && !(await isWorthAnswering(frame))) {
+      socket.terminate();
+      return undefined;
+    }
     agent = proven?.agent;
     if (proven) {
       trustSent = frame.trustVersion;
@@ -285,6 +291,20 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     }
     quota = proven?.quota;
     return { kind: "hello", frame, facts, now };
+  }
+
+  /** Whoever is not the agent they say has failed to log in: on record, answered late, or not at all. */
+  async function isWorthAnswering(frame: Hello): Promise<boolean> {
+    const because = "no agent with that id and key has joined here";
+    const answer = await noteRefusal(context, {
+      failure: new Failure("unauthenticated", because),
+      actor: "nobody",
+      secret: frame.agent,
+      address: options.address ?? "unknown",
+      asked: "hello of an agent",
+      isUpload: false,
+    });
+    return answer.code !== "rate_limited";
   }
 
   async function logInput(data: Buffer): Promise<LinkInput | undefined> {
