@@ -9,11 +9,19 @@
 // A sandbox default is told to every sandbox of that type that a setup agent makes, unless the install
 // says otherwise.
 
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 import { AgentKind } from "@exclave/api";
-import { asFailure, Failure, INSECURE_HTTP_VARIABLE, wantsInsecureHttp } from "@exclave/core";
+import {
+  asFailure,
+  createClock,
+  Failure,
+  INSECURE_HTTP_VARIABLE,
+  TEST_CLOCK_VARIABLE,
+  wantsInsecureHttp,
+} from "@exclave/core";
 import { composeAgent } from "./compose.ts";
 import { readCheckpoints } from "./journal/read-checkpoints.ts";
 import { createLog, isLogLevel } from "./log.ts";
@@ -41,7 +49,13 @@ async function main(): Promise<void> {
   if (values.home === undefined) throw new Failure("invalid", "say where it lives: --home DIR");
   if (!isLogLevel(level)) throw new Failure("invalid", `${level} is no log level`);
 
-  const log = createLog({ level, write: (line) => process.stderr.write(line), now: Date.now });
+  const now = createClock({
+    machine: Date.now,
+    directory: process.env[TEST_CLOCK_VARIABLE],
+    program: `${kind}-agent`,
+    readFile: (path) => readFileSync(path, "utf8"),
+  });
+  const log = createLog({ level, write: (line) => process.stderr.write(line), now });
   const agent = await composeAgent({
     kind,
     home: values.home,
@@ -59,7 +73,7 @@ async function main(): Promise<void> {
       process.stderr.write(`agent: ${asFailure(reason).message}\n`);
       process.exit(1);
     },
-    now: Date.now,
+    now,
     random: Math.random,
     log,
   });

@@ -12,6 +12,7 @@ export * from "./audit/audit-chain.ts";
 export * from "./audit/checkpoint.ts";
 export * from "./audit/verify-record.ts";
 export * from "./budget.ts";
+export * from "./clock.ts";
 export * from "./consequence/agent-end.ts";
 export * from "./consequence/component-end.ts";
 export * from "./consequence/deployed.ts";

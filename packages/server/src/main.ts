@@ -1,7 +1,15 @@
 // The server program: node main.ts --data DIR --address HOST:PORT [--public-url URL] [--insecure-http]
 
+import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { asFailure, Failure, INSECURE_HTTP_VARIABLE, wantsInsecureHttp } from "@exclave/core";
+import {
+  asFailure,
+  createClock,
+  Failure,
+  INSECURE_HTTP_VARIABLE,
+  TEST_CLOCK_VARIABLE,
+  wantsInsecureHttp,
+} from "@exclave/core";
 import { pino } from "pino";
 import { type RunningServer, startServer } from "./server.ts";
 import { connectSigner, startSignerProcess } from "./signer/open-signer.ts";
@@ -21,6 +29,12 @@ try {
     ...readArguments(process.argv.slice(2)),
     ...(databaseUrl === undefined ? {} : { databaseUrl }),
     log,
+    now: createClock({
+      machine: Date.now,
+      directory: process.env[TEST_CLOCK_VARIABLE],
+      program: "server",
+      readFile: (path) => readFileSync(path, "utf8"),
+    }),
     openSigner: (keys) =>
       socket === undefined ? startSignerProcess(keys, { log }) : connectSigner(socket, { log }),
   });

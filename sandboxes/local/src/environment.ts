@@ -12,6 +12,7 @@ const PASSED_ON = [
   "SSL_CERT_FILE",
   "SSL_CERT_DIR",
   "EXCLAVE_INSECURE_HTTP",
+  "EXCLAVE_TEST_CLOCK",
 ];
 
 export function programEnvironment(

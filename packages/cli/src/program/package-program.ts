@@ -71,7 +71,7 @@ function codeOf({ exitCode, signalCode }: ChildProcess): number {
 }
 
 const PASSED_ON =
-  /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|(HTTPS?|NO)_PROXY|https?_proxy|no_proxy|NODE_EXTRA_CA_CERTS|EXCLAVE_LOG_LEVEL|EXCLAVE_INSECURE_HTTP)$/;
+  /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|(HTTPS?|NO)_PROXY|https?_proxy|no_proxy|NODE_EXTRA_CA_CERTS|EXCLAVE_LOG_LEVEL|EXCLAVE_INSECURE_HTTP|EXCLAVE_TEST_CLOCK)$/;
 
 /** Programs see what they need: no token that happens to be in this shell. */
 export function plainEnvironment(
