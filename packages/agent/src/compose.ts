@@ -255,7 +255,8 @@ async function becomeAgent(
   const known = await knownIdentity(options, path);
   const joinString = options.joinString ?? (await readIfThere(joinFile));
   if (joinString === undefined) {
-    if (known) return { identity: known, trust: await ownTrust(known, trustPath, now) };
+    const trust = known && (await keptTrust(options, known, trustPath));
+    if (known && trust) return { identity: known, trust };
     return awaitJoinString(options, joinFile, own, journal);
   }
   try {
@@ -280,6 +281,21 @@ async function becomeAgent(
     log.warn("the join string does not work; going on as before", { reason });
     await rm(joinFile, { force: true });
     return { identity: known, trust: await ownTrust(known, trustPath, now) };
+  }
+}
+
+/** An install agent that lost its trust document waits for setup like one that never joined. */
+async function keptTrust(
+  { kind, now, log }: ComposeOptions,
+  known: Identity,
+  path: string,
+): Promise<TrustFile | undefined> {
+  try {
+    return await ownTrust(known, path, now);
+  } catch (reason) {
+    if (kind !== "install" || asFailure(reason).code !== "unauthenticated") throw reason;
+    log.error(asFailure(reason).message);
+    return undefined;
   }
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { writeFile } from "node:fs/promises";
+import { execFile, spawn } from "node:child_process";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -26,6 +26,34 @@ test("a join string comes from standard input or a file, and never from an argum
   });
 
   assert.match(answer, /this is not a join string/);
+});
+
+test("an install agent without its trust document waits for setup, and ends for nothing less", async (t) => {
+  const home = await temporaryDirectory(t);
+  await mkdir(join(home, "agent"));
+  const identity = {
+    version: 1,
+    agent: "aaaaaaaaaaaaaaaaa",
+    kind: "install",
+    audience: "iacmeaaaaaaaaaaaa",
+    keyGeneration: 1,
+    serverUrl: "http://127.0.0.1:9",
+    identityKey: "",
+    sealingKey: "",
+  };
+  await writeFile(join(home, "agent", "identity.json"), JSON.stringify(identity));
+
+  const child = spawn(process.execPath, [MAIN, "install", "--home", home]);
+  t.after(() => child.kill("SIGKILL"));
+  let said = "";
+  for await (const chunk of child.stderr) {
+    said += String(chunk);
+    if (said.includes("leaves one")) break;
+  }
+
+  assert.match(said, /trust\.json is missing: this agent does not know whom to trust/);
+  assert.match(said, /`exclave install setup NAME` leaves one/);
+  assert.equal(child.exitCode, null);
 });
 
 test("wrong use ends with one sentence and a code that is not zero", async (t) => {

@@ -24,6 +24,8 @@ export interface Home {
   readonly joinFile: string;
   /** Written by the agent once it has joined. */
   readonly agentIdentity: string;
+  /** Whom the agent trusts; it works for nobody without it. */
+  readonly agentTrust: string;
 }
 
 export function installHome(directory: string): Home {
@@ -43,6 +45,7 @@ export function installHome(directory: string): Home {
     processes: join(directory, "init"),
     joinFile: join(directory, "join"),
     agentIdentity: join(directory, "agent", "identity.json"),
+    agentTrust: join(directory, "agent", "trust.json"),
   };
 }
 

@@ -15,6 +15,7 @@ const LONGEST_WAIT_MS = 5_000;
 const SETTLED_MS = 10_000;
 const LOG_BYTES_MAX = 5 * 1024 * 1024;
 const LOG_LOOK_MS = 30_000;
+const RECORD_AGAIN_MS = 1_000;
 
 export interface KeptProgram {
   readonly name: string;
@@ -84,7 +85,7 @@ export function keepUp(program: KeptProgram): Keeping {
       const end = once(child, "exit");
       end.catch(() => undefined);
       await once(child, "spawn");
-      if (child.pid !== undefined) await recordProcess(program.recordFile, child.pid);
+      if (child.pid !== undefined) await putOnRecord(child);
       // A stop that came while it was starting found nobody to signal.
       if (stopping.signal.aborted) child.kill("SIGTERM");
       const [code, signal] = await end;
@@ -95,6 +96,18 @@ export function keepUp(program: KeptProgram): Keeping {
       child = undefined;
       clearInterval(capping);
       closeSync(log);
+    }
+  }
+
+  /** A full disk is no reason to start a second one beside it: it is put on record once there is room. */
+  async function putOnRecord(started: ChildProcess): Promise<void> {
+    try {
+      await recordProcess(program.recordFile, started.pid ?? 0);
+    } catch (reason) {
+      program.log(`${program.name} runs, but cannot be put on record yet: ${String(reason)}`);
+      setTimeout(() => {
+        if (started === child) void putOnRecord(started);
+      }, RECORD_AGAIN_MS).unref();
     }
   }
 

@@ -266,6 +266,19 @@ describe("taking a local install down", () => {
   });
 });
 
+test("a local install whose agent knows no longer whom to trust is degraded, and says so", async (t) => {
+  const { home, run } = await sandboxUnderTest(t);
+  await run("apply");
+  await rm(home.agentTrust);
+
+  const { status } = await run("status");
+
+  assert.deepEqual(status, {
+    health: "degraded",
+    because: "the agent has lost its trust document",
+  });
+});
+
 describe("a local install whose supervisor is gone", () => {
   test("is degraded, and whole again after another setup", async (t) => {
     const { home, run } = await sandboxUnderTest(t);

@@ -3,12 +3,6 @@
 // directory that only its owner can read.
 
 import { spawn } from "node:child_process";
-import {
-  createPrivateKey,
-  createPublicKey,
-  generateKeyPairSync,
-  type KeyObject,
-} from "node:crypto";
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { mkdir, readFile, rm } from "node:fs/promises";
@@ -30,6 +24,7 @@ import { type Home, readContract } from "./home.ts";
 import { runningProcess, signal } from "./process-record.ts";
 import { installPrograms, type ProgramSource } from "./programs.ts";
 import { stopInstall, supervisorRecord } from "./stop-install.ts";
+import { makeKeys } from "./token-keys.ts";
 
 const path = () => z.string().refine(isAbsolute, "must be an absolute path");
 const Config = z.object({
@@ -159,28 +154,6 @@ function anothersHome({ directory }: Home, { install: other }: SandboxContract):
   return new Failure("conflict", message);
 }
 
-/** The agent signs tokens for the install's registry with one half; the registry knows the other. */
-async function makeKeys(home: Home): Promise<boolean> {
-  const kept = await readFile(home.tokenKey, "utf8").catch(() => undefined);
-  const privateKey = readKey(kept ?? "") ?? generateKeyPairSync("ed25519").privateKey;
-  const wanted = createPublicKey(privateKey).export({ type: "spki", format: "pem" }).toString();
-  const there = await readFile(home.tokenPublicKey, "utf8").catch(() => undefined);
-  if (there === wanted) return false;
-  await mkdir(join(home.tokenKey, ".."), { recursive: true, mode: 0o700 });
-  await writeWhole(home.tokenKey, privateKey.export({ type: "pkcs8", format: "pem" }).toString());
-  await writeWhole(home.tokenPublicKey, wanted);
-  return true;
-}
-
-/** Undefined for what is no key any more: a damaged one is replaced as a lost one is. */
-function readKey(pem: string): KeyObject | undefined {
-  try {
-    return createPrivateKey(pem);
-  } catch {
-    return undefined;
-  }
-}
-
 /** The first sync is run by the runner, so the runner has to be there before it. */
 async function seedRegistry(context: Context, home: Home): Promise<void> {
   const { layout, artifact } = context;
@@ -274,6 +247,7 @@ async function findProblem(home: Home, { registry }: SandboxContract): Promise<s
   if (!(await answers(registry.url))) return `the registry does not answer at ${registry.url}`;
   const isJoining = await isThere(home.joinFile);
   if (isJoining || !(await isThere(home.agentIdentity))) return "the agent has not joined yet";
+  if (!(await isThere(home.agentTrust))) return "the agent has lost its trust document";
   return undefined;
 }
 

@@ -2,13 +2,15 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { createPrivateKey, createPublicKey } from "node:crypto";
 import { once } from "node:events";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, type TestContext as NodeTest, test } from "node:test";
 import { identifyProcess, isRunning, type ProcessIdentity } from "@exclave/plugin-sdk";
 import type { Home } from "./home.ts";
-import { capLog, nextWait } from "./keep-up.ts";
+import { capLog, keepUp, nextWait } from "./keep-up.ts";
 import { runningProcess } from "./process-record.ts";
 import { childRecord, stopInstall, supervisorRecord } from "./stop-install.ts";
 import { eventually, sandboxUnderTest } from "./testing/stand-ins.ts";
@@ -30,6 +32,51 @@ describe("the supervisor of a local install", () => {
       assert.ok(await isRunning(after));
     });
   }
+
+  for (const half of ["tokenKey", "tokenPublicKey"] as const) {
+    test(`makes lost keys of the registry anew, and the registry reads them: ${half}`, async (t) => {
+      const home = await runningInstall(t);
+      const before = await child(home, "registry");
+
+      await rm(home[half]);
+
+      await eventually("another registry", async () => {
+        const now = await runningProcess(childRecord(home, "registry"));
+        return now && now.pid !== before.pid ? now : undefined;
+      });
+      const key = createPrivateKey(await readFile(home.tokenKey, "utf8"));
+      const derived = createPublicKey(key).export({ type: "spki", format: "pem" });
+      assert.equal(await readFile(home.tokenPublicKey, "utf8"), derived);
+    });
+  }
+
+  test("starts no second program beside one that cannot be put on record", async (t) => {
+    const directory = await mkdtemp(join(tmpdir(), "exclave-keep-up-"));
+    t.after(() => rm(directory, { recursive: true, force: true }));
+    const starts = join(directory, "starts");
+    const script = `require("node:fs").appendFileSync(${JSON.stringify(starts)}, "x"); setInterval(() => {}, 60_000)`;
+    const records = join(directory, "records");
+    const said: string[] = [];
+    const keeping = keepUp({
+      name: "agent",
+      argv: [process.execPath, "-e", script],
+      cwd: directory,
+      environment: {},
+      logFile: join(directory, "agent.log"),
+      recordFile: join(records, "agent.json"),
+      log: (message) => void said.push(message),
+      stopGraceMs: 1_000,
+    });
+    t.after(() => keeping.stop());
+    // No directory stands for a full disk: the record cannot be written, and later it can.
+    await eventually("two tries", async () => said.length >= 2 || undefined);
+    assert.match(said[0] ?? "", /agent runs, but cannot be put on record yet/);
+
+    await mkdir(records);
+    await eventually("its record", () => runningProcess(join(records, "agent.json")));
+
+    assert.equal(await readFile(starts, "utf8"), "x");
+  });
 
   test("is one: a second says so and leaves the first alone", async (t) => {
     const home = await runningInstall(t);

@@ -10,6 +10,7 @@ import { becomeOnly } from "./process-record.ts";
 import { startRunEntries, stopRunEntries } from "./run-entries.ts";
 import { childRecord, GRACE_MS, supervisorRecord } from "./stop-install.ts";
 import { stopJobs } from "./stop-jobs.ts";
+import { makeKeys } from "./token-keys.ts";
 
 export interface SuperviseOptions {
   readonly home: Home;
@@ -26,6 +27,23 @@ export interface Supervision {
   stop(): Promise<void>;
 }
 
+const KEYS_LOOK_MS = 3_000;
+
+/** A registry without its keys lets nobody in, and one that starts without them ends at once. */
+async function watchKeys(
+  home: Home,
+  registry: Pick<Keeping, "restart">,
+  log: (message: string) => void,
+): Promise<void> {
+  try {
+    if (!(await makeKeys(home))) return;
+    log("a key of the registry was gone; there is a new one, and the registry reads it");
+    await registry.restart();
+  } catch (reason) {
+    log(`the registry's keys cannot be looked at: ${String(reason)}`);
+  }
+}
+
 /** Undefined when the install is already looked after by another process. */
 export async function superviseInstall(
   options: SuperviseOptions,
@@ -37,6 +55,7 @@ export async function superviseInstall(
   await mkdir(home.logs, { recursive: true, mode: 0o700 });
   if (!(await becomeOnly(supervisorRecord(home)))) return undefined;
 
+  await makeKeys(home);
   const { url, issuer, service } = contract.registry;
   const keep = (name: "registry" | "agent", args: readonly string[]): Keeping =>
     keepUp({
@@ -55,12 +74,14 @@ export async function superviseInstall(
   const agent = keep("agent", ["install", "--home", home.directory]);
   await startRunEntries({ directory: home.run, logs: home.logs, environment, log });
   log(`looking after install ${contract.install.name} (${contract.install.id})`);
+  const watching = setInterval(() => void watchKeys(home, registry, log), KEYS_LOOK_MS);
 
   return {
     restart: async () => {
       await Promise.all([registry.restart(), agent.restart()]);
     },
     stop: async () => {
+      clearInterval(watching);
       // The agent first, so that it starts nothing while the rest goes; jobs may still pull and write.
       await agent.stop();
       await stopJobs(home.runtime, graceMs, log);

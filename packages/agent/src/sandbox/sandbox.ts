@@ -63,6 +63,6 @@ async function readTokenKey(path: string, install: string): Promise<KeyObject> {
     // Said below: a key that cannot be read is as good as none.
   }
   const what = text === undefined ? "is missing" : "holds no key";
-  const remedy = `\`exclave install setup ${install}\` makes a new one`;
-  throw new Failure("conflict", `the key of the install's registry, ${path}, ${what}; ${remedy}`);
+  const remedy = `whoever keeps the registry of ${install} up makes a new one`;
+  throw new Failure("unavailable", `the key of the registry, ${path}, ${what}; ${remedy}`);
 }

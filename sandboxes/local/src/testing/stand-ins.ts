@@ -36,6 +36,7 @@ const home = process.argv[process.argv.indexOf("--home") + 1];
 appendFileSync(home + "/agent/starts", JSON.stringify({ pid: process.pid, environment: process.env }) + "\\n");
 if (existsSync(home + "/join")) {
   writeFileSync(home + "/agent/identity.json", JSON.stringify({ joinedWith: readFileSync(home + "/join", "utf8") }));
+  writeFileSync(home + "/agent/trust.json", "{}");
   rmSync(home + "/join");
 }
 process.on("SIGTERM", () => process.exit(0));
