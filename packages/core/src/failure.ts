@@ -38,6 +38,7 @@ export const FAILURES = {
   wrong_install:   { retry: "never",        actor: "operator", httpStatus: 422, means: "the manifest is meant for another install" },
   policy:          { retry: "after-change", actor: "customer", httpStatus: 422, means: "the customer's policy does not allow it" },
   not_synced:      { retry: "backoff",      actor: "nobody",   httpStatus: 422, means: "a digest is not in the install's own registry" },
+  outputs_lost:    { retry: "backoff",      actor: "nobody",   httpStatus: 422, means: "what another component gave out is not kept in the install any more" },
   plugin:          { retry: "never",        actor: "vendor",   httpStatus: 422, means: "the plugin said it cannot do this" },
   tool:            { retry: "backoff",      actor: "vendor",   httpStatus: 422, means: "a program the plugin ran failed" },
   lost:            { retry: "backoff",      actor: "nobody",   httpStatus: 422, means: "the job ended and left no result" },

@@ -118,12 +118,22 @@ test("evaluates the configuration in the install, with what the install alone kn
   assert.equal(first.spec.stateVolume, "api");
 });
 
-test("an expression without a value fails with a sentence that names it", async () => {
+test("outputs that are not kept any more fail as lost, and name who gave them out", async () => {
   const config = { url: "${{ components.database.outputs.url }}" };
 
   await assert.rejects(prepare(job("apply", { step: { config } }), placeWith()), (reason) => {
+    assert.ok(reason instanceof Failure && reason.code === "outputs_lost");
+    assert.match(reason.message, /what database gave out is not kept here/);
+    return true;
+  });
+});
+
+test("an expression without a value fails with a sentence that names it", async () => {
+  const config = { url: "${{ inputs.database }}" };
+
+  await assert.rejects(prepare(job("apply", { step: { config } }), placeWith()), (reason) => {
     assert.ok(reason instanceof Failure && reason.code === "invalid");
-    assert.match(reason.message, /components\.database\.outputs\.url/);
+    assert.match(reason.message, /inputs\.database/);
     return true;
   });
 });
@@ -138,6 +148,15 @@ test("prepares nothing that is not in the install's own registry", async () => {
       (reason) => reason instanceof Failure && reason.code === "not_synced",
     );
   }
+});
+
+test("a destroy needs no registry: it runs from what was unpacked, and says itself what it lacks", async () => {
+  const artifact = { repository: "apps/crm/api", digest: OTHER };
+  const manifest = job("destroy", { operation: "destroy", step: { artifact } });
+
+  const { spec } = await prepare(manifest, placeWith({ held: [] }));
+
+  assert.equal(spec.image.digest, DIGEST);
 });
 
 test("prepares nothing that no verified statement admits, and says what to journal first", async () => {

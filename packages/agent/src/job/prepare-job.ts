@@ -16,6 +16,7 @@ import {
   type Manifest,
   type ManifestStep,
   releaseRepository,
+  usesOf,
 } from "@exclave/core";
 import type { Access } from "@exclave/oci";
 import type { ImageRef, JobSpec } from "@exclave/runtime";
@@ -147,7 +148,8 @@ async function inInstall(
   const read = [plugin, ...(artifact ? [artifact] : []), ...(isSync ? [] : materials)];
   const places = read.map((ref) => ownPlace(registry, ref));
   const token = await registry.token(accessTo(places, ["pull"]));
-  for (const place of places) {
+  // A destroy runs from what was unpacked when it was deployed, and says itself what it lacks.
+  for (const place of step.operation === "destroy" ? [] : places) {
     if (isSync && !(await own.holds(place, token))) await own.runner.restore(place);
     await mustHold(own, place, token);
   }
@@ -284,8 +286,20 @@ function configInInstall(
     .flat()
     .filter((output) => output.sensitive)
     .flatMap(({ value }) => leavesOf(value).values);
-  const config = step.operation === "sync" ? step.config : evaluate(step.config, scope);
+  if (step.operation === "sync") {
+    return { config: step.config, secrets: [...Object.values(secrets), ...sensitive] };
+  }
+  mustKeepOutputs(step, kept);
+  const config = evaluate(step.config, scope);
   return { config, secrets: [...Object.values(secrets), ...sensitive] };
+}
+
+/** After a lost journal and a lost vault: the server has what gave them out applied again. */
+function mustKeepOutputs({ config }: ManifestStep, kept: ReturnType<Journal["outputs"]>): void {
+  const lost = usesOf(config).components.filter((name) => !kept.has(name));
+  if (lost.length === 0) return;
+  const message = `what ${lost.join(", ")} gave out is not kept here any more`;
+  throw new Failure("outputs_lost", message);
 }
 
 /** Made on first use, kept in the install from then on. */

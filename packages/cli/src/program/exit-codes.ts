@@ -48,6 +48,7 @@ const EXIT_OF: Record<FailureCode, keyof typeof EXIT> = {
   wrong_install:   "failed",
   policy:          "failed",
   not_synced:      "failed",
+  outputs_lost:    "failed",
   plugin:          "failed",
   tool:            "failed",
   lost:            "failed",

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { Instant } from "../ids.ts";
 import {
   component,
   deployedAs,
@@ -25,9 +26,18 @@ describe("for what is no longer wanted, the plan", () => {
     api: { deployed: deployedAs(api) },
   };
 
-  test("brings the release it came from before it goes", () => {
+  /** What the last destroy met: something of it is not in the install's registry. */
+  const lastFailure = {
+    operation: "destroy",
+    code: "not_synced",
+    message: "its plugin is not there",
+    at: Instant.parse(0),
+    attempts: 1,
+  } as const;
+
+  test("brings the release it came from where a destroy met that it is missing", () => {
     const index = ref("releases/crm", "release-1");
-    const there = { api: { deployed: { ...deployedAs(api), index } } };
+    const there = { api: { deployed: { ...deployedAs(api), index }, lastFailure } };
     const request = wanted([], { allowDestroy: new Set([named("api")]) });
     const at = (keys: Seen["synced"]) =>
       planInstall({ wanted: request, seen: seen({ synced: keys, components: there }), now });
@@ -145,13 +155,21 @@ describe("for what is no longer wanted, the plan", () => {
     assert.deepEqual(held.steps, []);
   });
 
-  test("brings the plugin back that a destroy needs", () => {
-    const components = { api: both["api"] ?? {} };
+  test("needs nothing of the install's registry for a destroy, until one met that it does", () => {
     const request = wanted([], { mode: "destroyed" });
+    const look = (there: SeenComponent, synced?: Seen["synced"]) => {
+      const components = { api: { ...both["api"], ...there } };
+      const sketch = seen({ components, ...(synced ? { synced } : {}) });
+      return planInstall({ wanted: request, seen: sketch, now });
+    };
 
-    const { steps, holds } = planInstall({ wanted: request, seen: seen({ components }), now });
+    const first = look({});
+    const second = look({ lastFailure });
+    const third = look({ lastFailure }, syncedFor(api));
 
-    assert.deepEqual(materialsOf(steps[0]), ["plugin command", "api"]);
-    assert.equal(holds[0]?.endsWhen, "the sync has brought it");
+    assert.deepEqual(kinds(first.steps), ["destroy api"]);
+    assert.deepEqual(materialsOf(second.steps[0]), ["plugin command", "api"]);
+    assert.equal(second.holds[0]?.endsWhen, "the sync has brought it");
+    assert.deepEqual(kinds(third.steps), ["destroy api"]);
   });
 });

@@ -4,6 +4,7 @@
 import type { ComponentName } from "../ids.ts";
 import { failureHold } from "./failure-hold.ts";
 import { byCommand, byItself, byRelease, type Hold } from "./hold.ts";
+import type { SeenComponent } from "./install-state.ts";
 import { type PlanContext, traceOf } from "./plan-context.ts";
 import type { ComponentStep, Decision } from "./plan-install.ts";
 
@@ -74,11 +75,20 @@ function standsOn(name: ComponentName, component: ComponentName, context: PlanCo
 }
 
 function unsyncedHold(component: ComponentName, context: PlanContext): Hold | undefined {
+  if (!isTriedInVain(context.there(component))) return undefined;
   const trace = traceOf(context.there(component));
   const refs = [trace?.plugin, trace?.artifact, trace?.index].filter((ref) => ref !== undefined);
   if (refs.every(context.isSynced)) return undefined;
   const because = "what it takes to destroy it is not in the install's registry";
   return { component, because, ...byItself("the sync has brought it") };
+}
+
+/**
+ * A destroy runs from what the agent has unpacked, and asks nothing of the install's registry, which may
+ * be gone. Only one that failed for want of something there has it synced first.
+ */
+export function isTriedInVain({ lastFailure }: SeenComponent): boolean {
+  return lastFailure?.operation === "destroy" && lastFailure.code === "not_synced";
 }
 
 function reasonToDestroy(component: ComponentName, context: PlanContext): string {

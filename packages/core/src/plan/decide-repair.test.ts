@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { Instant } from "../ids.ts";
+import { digestOf } from "../encoding/sha256.ts";
+import { type Digest, Instant } from "../ids.ts";
 import { REPAIRS_MAX, repairPauseMs } from "./decide-repair.ts";
 import { component, deployedAs, kinds, now, plan, planOf, syncedFor } from "./install.testing.ts";
 import type { Ailment, SeenComponent, WantedComponent } from "./install-state.ts";
@@ -27,6 +28,50 @@ describe("a component that is deployed and not well", () => {
     assert.match(due.steps[0]?.because ?? "", /it is missing since .*: no process; repair 1 of 4/);
     assert.deepEqual(kinds(look(ill("degraded", 20_000)).steps), []);
     assert.deepEqual(kinds(look(ill("degraded", 120_000)).steps), ["apply db"]);
+  });
+
+  test("is applied again where its agent lost what another one needs of it", () => {
+    const web = component("web", { reads: ["db"] });
+    const there = { db: { deployed: deployedAs(db) } };
+    const current = deployedAs(web, there);
+    const lost = (key: Digest): SeenComponent => ({
+      deployed: current,
+      lastFailure: {
+        operation: "apply",
+        code: "outputs_lost",
+        message: "what db gave out is not kept here any more",
+        at: now,
+        attempts: 1,
+        key,
+      },
+    });
+    const look = (key: Digest, want: WantedComponent = db) =>
+      plan([want, web], {
+        synced: syncedFor(db, web),
+        components: { ...there, web: lost(key) },
+      });
+
+    const again = look(current.deployKey);
+    const once = look(current.deployKey, { ...db, appliesOnce: true });
+
+    assert.deepEqual(kinds(again.steps), ["apply db"]);
+    assert.match(
+      again.steps[0]?.because ?? "",
+      /web needs its outputs, and the agent has lost them/,
+    );
+    assert.deepEqual(once.steps, []);
+    assert.equal(once.holds[0]?.command, "exclave install deploy acme --component db");
+    assert.deepEqual(kinds(look(digestOf("another")).steps), [], "they are there again");
+  });
+
+  test("is not left alone because a wrong clock wrote down when it began", () => {
+    const ahead = Instant.parse(now + HOUR_MS);
+
+    const ailing = look({ ...ill("missing", 0), since: ahead });
+    const repaired = look(ill("missing", 25_000), { repairs: { attempts: 1, at: ahead } });
+
+    assert.deepEqual(kinds(ailing.steps), ["apply db"]);
+    assert.deepEqual(kinds(repaired.steps), ["apply db"]);
   });
 
   test("is planned first where its plugin plans, and only the apply counts as a repair", () => {

@@ -12,6 +12,7 @@ const GRACE_MS: Record<Ailment["kind"], number> = {
   missing: 20_000,
   degraded: 120_000,
   drifted: 20_000,
+  forgotten: 0,
 };
 const PAUSE_FIRST_MS = 60_000;
 /** Well for this long after a repair: the next ailment is a new one. */
@@ -27,11 +28,14 @@ export function decideRepair(
   there: SeenComponent,
   context: PlanContext,
 ): RepairDecision {
-  const { ailment, applyAsked, repairs } = there;
+  const { applyAsked, repairs } = there;
+  const ailment = there.ailment ?? forgottenBy(want, context);
   if (applyAsked !== undefined) return { kind: "apply", because: `${applyAsked} asked for it` };
   if (!ailment || isTolerated(want, ailment)) return decided(undefined);
 
-  const dueAt = Instant.parse(ailment.since + GRACE_MS[ailment.kind]);
+  // What lies ahead was written by a clock that was wrong: it counts as long past.
+  const since = ailment.since > context.now ? 0 : ailment.since;
+  const dueAt = Instant.parse(since + GRACE_MS[ailment.kind]);
   if (context.now < dueAt) return decided({ wakeAt: dueAt });
 
   const is = `it is ${ailment.kind} since ${inWords(ailment.since)}: ${ailment.because}`;
@@ -47,7 +51,8 @@ export function decideRepair(
     const because = `${is}; ${done} repairs did not help`;
     return decided({ hold: { component, because, ...byHand } });
   }
-  const nextAt = Instant.parse(Math.max(dueAt, (repairs?.at ?? 0) + repairPauseMs(done)));
+  const lastAt = repairs && repairs.at <= context.now ? repairs.at : 0;
+  const nextAt = Instant.parse(Math.max(dueAt, lastAt + repairPauseMs(done)));
   if (context.now < nextAt) {
     const again = `it is applied again at ${inWords(nextAt)}`;
     const either = byCommand(apply, "applies it at once", again);
@@ -55,6 +60,19 @@ export function decideRepair(
   }
   const repair = done + 1;
   return { kind: "apply", repair, because: `${is}; repair ${repair} of ${REPAIRS_MAX}` };
+}
+
+/** Its agent has lost what it gave out, and another component cannot do without: an apply gives it out again. */
+function forgottenBy({ name }: WantedComponent, context: PlanContext): Ailment | undefined {
+  for (const other of context.wanted) {
+    const { lastFailure } = context.there(other.name);
+    if (lastFailure?.code !== "outputs_lost" || !other.references.includes(name)) continue;
+    // Once the outputs are there again the key is another: they are told apart by a key of the install.
+    if (lastFailure.key !== undefined && lastFailure.key !== context.keyOf(other)) continue;
+    const because = `${other.name} needs its outputs, and the agent has lost them`;
+    return { kind: "forgotten", since: lastFailure.at, because };
+  }
+  return undefined;
 }
 
 /** 1 minute after the first repair, then 3, then 9: what was applied gets the time to come up. */

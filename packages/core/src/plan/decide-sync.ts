@@ -2,6 +2,7 @@
 
 import { digestOf } from "../encoding/sha256.ts";
 import type { ArtifactRef } from "../manifest/manifest.ts";
+import { isTriedInVain } from "./decide-destroy.ts";
 import { atTime, byItself } from "./hold.ts";
 import { artifactKey } from "./install-state.ts";
 import { type PlanContext, traceOf } from "./plan-context.ts";
@@ -57,11 +58,10 @@ function missingMaterials(context: PlanContext): Material[] {
     want(`plugin ${type}`, plugin);
     want(name, artifact);
   }
-  // A plugin that takes something down also runs from the install's registry, or not at all.
-  const leaving = context.leftovers.filter(context.mayDestroy).map((name) => ({
-    name,
-    trace: traceOf(context.there(name)),
-  }));
+  // What takes something down is synced again only where a destroy met that it is missing.
+  const leaving = context.leftovers
+    .filter((name) => context.mayDestroy(name) && isTriedInVain(context.there(name)))
+    .map((name) => ({ name, trace: traceOf(context.there(name)) }));
   for (const { name, trace } of leaving) {
     want(`plugin ${trace?.type}`, trace?.plugin);
     want(name, trace?.artifact);

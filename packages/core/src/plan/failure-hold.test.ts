@@ -17,8 +17,16 @@ import {
 } from "./install.testing.ts";
 import type { Wanted } from "./install-state.ts";
 import { planInstall } from "./plan-install.ts";
+import { decideRetry } from "./retry.ts";
 
 const later = (ms: number) => Instant.parse(now + ms);
+
+test("a failure that a clock ahead of time wrote down is not waited for", () => {
+  const failure = { code: "unavailable", attempts: 3, mayRepeat: true } as const;
+  const at = Instant.parse(now + 3_600_000);
+
+  assert.deepEqual(decideRetry({ ...failure, at }, now), { kind: "now" });
+});
 
 describe("after a failure, the plan", () => {
   const db = component("db");
@@ -125,11 +133,13 @@ describe("after a failure, the plan", () => {
   });
 
   test("names the destroy that retries a sync for it, and no release that nobody will want", () => {
-    const syncFailure = { code: "policy", message: "no room", at: now, attempts: 1 } as const;
+    const failed = { message: "no room", at: now, attempts: 1 };
+    const syncFailure = { ...failed, code: "policy" } as const;
+    const lastFailure = { ...failed, operation: "destroy", code: "not_synced" } as const;
 
     const { holds } = planInstall({
       wanted: wanted([], { mode: "destroyed" }),
-      seen: seen({ syncFailure, components: { db: { deployed: deployedAs(db) } } }),
+      seen: seen({ syncFailure, components: { db: { deployed: deployedAs(db), lastFailure } } }),
       now,
     });
 

@@ -105,7 +105,7 @@ export interface SeenComponent {
 }
 
 export interface Ailment {
-  readonly kind: "missing" | "degraded" | "drifted";
+  readonly kind: "missing" | "degraded" | "drifted" | "forgotten";
   readonly since: Instant;
   readonly because: string;
 }

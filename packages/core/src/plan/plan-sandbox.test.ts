@@ -157,6 +157,12 @@ describe("a sandbox whose agent is gone", () => {
     assert.equal(plan({}, { ...away, isAgentOnline: true }, later(LOOK_AFTER_MS)).kind, "ready");
   });
 
+  test("is asked at once where a wrong clock wrote down when its agent was last seen", () => {
+    const ahead = { ...away, agent: agentRow({ seenAt: later(9_000_000), everConnected: true }) };
+
+    assert.equal(plan({}, ahead, later(0)).kind, "look");
+  });
+
   test("is set up again when it says that something is broken, and left alone when it is well", () => {
     const at = later(LOOK_AFTER_MS);
     const look = (health: "healthy" | "degraded" | "missing" | "unknown") =>

@@ -114,8 +114,10 @@ function planRepair(facts: SandboxFacts, now: Instant): SandboxPlan {
     return hindrance(facts, "setup", now) ?? { kind: "setup", because: install.setupWanted };
   }
   const dueAt = nextLookAt(facts);
-  const isDue = dueAt !== undefined && now >= dueAt && isSetupOnline && facts.sandboxRelease;
-  if (!agent || !isDue) return { kind: "ready" };
+  // A time that lies ahead was written by a clock that was wrong; it tells nothing of how long it is.
+  const isAhead = (agent?.seenAt ?? 0) > now || (install.sandboxLook?.at ?? 0) > now;
+  const isDue = dueAt !== undefined && (isAhead || now >= dueAt);
+  if (!agent || !isDue || !isSetupOnline || !facts.sandboxRelease) return { kind: "ready" };
   return {
     kind: "look",
     because: `its agent is gone since ${new Date(agent.seenAt).toISOString()}`,

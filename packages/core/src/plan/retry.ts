@@ -43,6 +43,8 @@ export function decideRetry(
 }
 
 function afterPause(at: Instant, attempts: number, now: Instant): RetryDecision {
+  // It happened by a clock that was ahead and is right again: nobody knows how long ago that is.
+  if (at > now) return { kind: "now" };
   const until = Instant.parse(at + backoffMs(attempts));
   return until > now ? { kind: "later", until } : { kind: "now" };
 }

@@ -151,6 +151,27 @@ test("a destroyed component is gone, and so is the wish to destroy it", () => {
   assert.deepEqual(install?.allowDestroy, ["web"]);
 });
 
+test("a look that cannot be taken for want of another's outputs counts like a deploy that cannot", () => {
+  const deployed = deployedRow();
+  const component = { ...emptyComponent(ACME, "api", "command"), deployed };
+  const because = "what db gave out is not kept here any more";
+  const seen = { component: "api", health: "unknown", because, at: 5 } as const;
+  const job = jobRow({ component: "api", state: RUNNING, purpose: { kind: "request" } });
+  const outcome = { kind: "failed", code: "outputs_lost", message: because } as const;
+
+  const facts = { component, install: installRow() };
+  const looked = apply({ type: "health", ...seen, code: "outputs_lost" }, facts);
+  const asked = apply(ended({ outcome }), { job, ...facts });
+  const other = apply({ type: "health", ...seen, code: "timeout" }, facts);
+
+  for (const { components } of [looked, asked]) {
+    const [row] = components;
+    assert.equal(row?.lastFailure?.code, "outputs_lost");
+    assert.equal(row.lastFailure.key, deployed.deployKey);
+  }
+  assert.equal(other.components[0]?.lastFailure, null);
+});
+
 describe("something that was synced and is gone", () => {
   const runner = refNamed("exclave/runner");
   const install = installRow({ runner, synced: [runner, refNamed("apps/crm/api")] });

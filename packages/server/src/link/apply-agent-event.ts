@@ -18,7 +18,7 @@ import { z } from "zod";
 import type { ImageRow, JobRow } from "../store/rows.ts";
 import { type AgentEventFacts, type AgentEventWrites, writes } from "./agent-event-writes.ts";
 import { applyInventory } from "./apply-inventory.ts";
-import { bump, consequences } from "./job-consequences.ts";
+import { bump, consequences, outputsLost } from "./job-consequences.ts";
 
 export function applyAgentEvent(facts: AgentEventFacts): AgentEventWrites {
   const { event } = facts;
@@ -124,10 +124,12 @@ function applyHealth(
     because,
     ...(drift ? { drift } : {}),
   };
+  const failure = { code: event.code ?? "bug", message: because, mayRepeat: true };
+  const row = outputsLost(component, failure, facts.now) ?? component;
   return writes({
     install: bump(event.code === "not_synced" ? forgetSynced(install) : install),
     components: [
-      recordHealth(component, {
+      recordHealth(row, {
         health,
         because,
         drift: drift ?? null,

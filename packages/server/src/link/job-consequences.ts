@@ -6,6 +6,7 @@ import {
   type ArtifactLine,
   ArtifactRef,
   type ComponentPurpose,
+  countComponentFailure,
   type Deployed,
   type Digest,
   endComponentJob,
@@ -14,6 +15,7 @@ import {
   endSync,
   forgetSynced,
   type InstallId,
+  type Instant,
   type JobFailure,
   recordHealth,
   unreachable,
@@ -146,8 +148,25 @@ function settleComponent(
   return { install: bump({ ...install, allowDestroy }), removedComponent };
 }
 
-function requestFailed({ install }: EndFacts, { code }: JobFailure): Partial<AgentEventWrites> {
-  return install && code === "not_synced" ? { install: bump(forgetSynced(install)) } : {};
+function requestFailed(
+  { install, component, now }: EndFacts,
+  failure: JobFailure,
+): Partial<AgentEventWrites> {
+  if (install && failure.code === "not_synced") return { install: bump(forgetSynced(install)) };
+  const lost = install && component && outputsLost(component, failure, now);
+  return lost ? { install: bump(install), components: [lost] } : {};
+}
+
+/** A look that cannot be taken for want of another's outputs counts like a deploy that cannot. */
+export function outputsLost(
+  component: ComponentRow,
+  failure: JobFailure,
+  at: Instant,
+): ComponentRow | undefined {
+  const { deployed, lastFailure } = component;
+  if (!deployed || failure.code !== "outputs_lost") return undefined;
+  const counted = countComponentFailure(lastFailure, "apply", deployed.deployKey, failure, at);
+  return { ...component, lastFailure: counted };
 }
 
 function statusSeen({ event, component, install, now }: EndFacts): Partial<AgentEventWrites> {
