@@ -1,63 +1,151 @@
-// `npm run chaos -- --rounds N [--seed S]`: a whole Exclave on this machine, real processes, and random
-// strikes while it is asked for things. Prints each round; the last line counts. A round that fails is
-// played again with its seed and number, as far as real processes allow.
+// `npm run chaos -- --rounds N [--seed S] [--only N]`: a whole Exclave on this machine, real processes,
+// kills and damage while it is asked for things. The first rounds are a fixed list (scenarios.ts),
+// those after it come from the seed. A round that fails is played alone with `--only`, as far as real
+// processes allow: the strikes are the same, their moment is not.
 
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { createWorld, processes, untilHealthy } from "../e2e/harness.ts";
-import { writeShop } from "../e2e/shop-app.ts";
+import { createWorld, processes, untilHealthy, type World } from "../e2e/harness.ts";
 import { createDice } from "../simulation/dice.ts";
+import { writeApp } from "./app.ts";
+import { backUp } from "./damages.ts";
+import { type Disk, IN_NAMESPACE, inOwnNamespace, mayMount, mountDisk } from "./disk.ts";
 import { playRound, type Round } from "./round.ts";
-import { backUp } from "./strikes.ts";
+import { FIXED_ROUNDS, scenarioOf } from "./scenarios.ts";
+import { PROCESSES } from "./strikes.ts";
+import { MAIN, type Wanted } from "./wishes.ts";
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: "string", default: "10" },
-    seed: { type: "string", default: String(Date.now() % 1_000_000) },
-    "limit-seconds": { type: "string", default: "180" },
-  },
-});
-const rounds = whole(values.rounds, "--rounds");
-const seed = whole(values.seed, "--seed");
-const limitMs = whole(values["limit-seconds"], "--limit-seconds") * 1_000;
+const BACKUP_EVERY = 3;
 
-const cleanUps: (() => Promise<void>)[] = [];
-const world = await createWorld({
-  after: (work: () => Promise<void>) => void cleanUps.push(work),
-} as never);
-const played: Round[] = [];
-try {
-  await world.up();
-  await world.exclave("release", writeShop(world), "--channel", "stable", "--wait");
-  const input = ["--input", "title=Acme"];
-  await world.exclave("install", "create", "acme", "--app", "shop", ...input, "--wait");
-  await untilHealthy(world, "acme");
-  console.log(`chaos: seed ${seed}, ${rounds} rounds`);
-  for (let number = 1; number <= rounds; number++) {
-    // Each round has dice of its own, so that one can be played without those before it.
-    const dice = createDice(seed * 1_000 + number);
-    const backup = join(world.place, "backup");
-    if (number % 3 === 1) backUp(world, backup);
-    const say = (line: string) => console.log(line);
-    const round = await playRound({ world, dice, number, backup, say, limitMs });
+const options = readOptions();
+process.exitCode = runElsewhere() ?? (await runHere());
+
+/** Undefined where this process may mount, or nobody may. */
+function runElsewhere(): number | undefined {
+  if (mayMount() || process.env[IN_NAMESPACE] !== undefined) return undefined;
+  return inOwnNamespace(fileURLToPath(import.meta.url), process.argv.slice(2));
+}
+
+async function runHere(): Promise<number> {
+  const place = mkdtempSync(join(tmpdir(), "exclave-chaos-"));
+  const disk = mountDisk(join(place, "home"));
+  if (!disk.canBeFull) console.log("not played: a full disk, because mounting is not allowed here");
+  const cleanUps: (() => Promise<void>)[] = [];
+  const after = (work: () => Promise<void>) => void cleanUps.push(work);
+  const clocks = join(place, "clocks");
+  const environment = { EXCLAVE_TEST_CLOCK: clocks };
+  const world = await createWorld({ after }, { place, environment });
+  try {
+    return await playAll(world, disk, clocks);
+  } finally {
+    for (const work of cleanUps) await work();
+    if (process.env["EXCLAVE_KEEP"] === undefined) {
+      disk.unmount();
+      rmSync(place, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
+    }
+  }
+}
+
+async function playAll(world: World, disk: Disk, clocks: string): Promise<number> {
+  const wanted: Wanted = { colour: "first", title: "first" };
+  const { seed, rounds, only } = options;
+  console.log(`chaos: seed ${seed}, ${only === undefined ? `${rounds} rounds` : `round ${only}`}`);
+  await begin(world, wanted);
+  const numbers = only === undefined ? Array.from({ length: rounds }, (_, at) => at + 1) : [only];
+  const played: Round[] = [];
+  for (const number of numbers) {
+    const round = await play(number, { world, disk, clocks, wanted, played });
     played.push(round);
-    const verdict = round.violations.length === 0 ? "came to rest" : "FAILED";
-    console.log(
-      `round ${number} ${round.wish}: ${verdict} in ${Math.round(round.tookMs / 1_000)} s`,
-    );
-    for (const violation of round.violations) console.log(`  - ${violation}`);
     if (round.violations.length > 0) break;
   }
   await world.down();
   const left = processes(world.place).map(({ command }) => command);
+  return summarise(played, left, numbers.length);
+}
+
+/** One install that is up, started by `up` itself: that one knows of the tests' clock. */
+async function begin(world: World, wanted: Wanted): Promise<void> {
+  await world.up();
+  const app = writeApp(world, wanted.colour);
+  await world.exclave("release", app, "--channel", "stable", "--wait");
+  const input = ["--input", `title=${wanted.title}`];
+  await world.exclave("install", "create", MAIN, "--app", "shop", ...input, "--wait");
+  world.kill(...PROCESSES["sandbox supervisor"]);
+  world.kill(...PROCESSES["install agent"]);
+  await untilHealthy(world, MAIN);
+}
+
+interface Run {
+  readonly world: World;
+  readonly disk: Disk;
+  readonly clocks: string;
+  readonly wanted: Wanted;
+  readonly played: readonly Round[];
+}
+
+async function play(number: number, { played, ...run }: Run): Promise<Round> {
+  // Each round has dice of its own, so that one can be played without those before it.
+  const dice = createDice(options.seed * 1_000 + number);
+  const scenario = scenarioOf(number, dice);
+  const backup = join(run.world.place, "backup");
+  const before = played.at(-1)?.scenario.wish;
+  // A backup from before an install was made or taken down is a loss of its own.
+  const isStale = before === "create" || before === "destroy" || played.length === 0;
+  if (isStale || number % BACKUP_EVERY === 1) backUp(run.world, backup);
+  const askedBefore = played.flatMap(({ commands }) => commands);
+  const { limitMs, patienceMs } = options;
+  const say = (line: string) => console.log(line);
+  const round = { ...run, dice, number, scenario, backup, askedBefore, limitMs, patienceMs, say };
+  const end = await playRound(round);
+  const verdict = end.violations.length === 0 ? "came to rest" : "FAILED";
+  const seconds = Math.round(end.tookMs / 1_000);
+  console.log(`round ${number} ${scenario.wish}: ${verdict} in ${seconds} s`);
+  for (const violation of end.violations) console.log(`  - ${violation}`);
+  return end;
+}
+
+function summarise(played: readonly Round[], left: readonly string[], wanted: number): number {
+  const { seed } = options;
+  const failed = played.filter(({ violations }) => violations.length > 0);
   if (left.length > 0) console.log(`left running:\n  ${left.join("\n  ")}`);
-  const failed = played.filter(({ violations }) => violations.length > 0).length;
-  if (failed > 0) console.log(`replay: npm run chaos -- --seed ${seed} --rounds ${played.length}`);
+  for (const { number } of failed) {
+    console.log(`this round alone: npm run chaos -- --seed ${seed} --only ${number}`);
+    console.log(`all up to it:     npm run chaos -- --seed ${seed} --rounds ${number}`);
+  }
+  const struck = played.flatMap((round) => round.struck);
+  const counts = [...new Set(struck)].map(
+    (kind) => `${kind} ${struck.filter((one) => one === kind).length}`,
+  );
+  console.log(`struck: ${counts.toSorted().join(", ")}`);
   const commands = played.flatMap((round) => round.commands).length;
-  console.log(`${played.length} rounds, ${failed} failed, ${commands} commands that a hold named`);
-  process.exitCode = failed > 0 || left.length > 0 || played.length < rounds ? 1 : 0;
-} finally {
-  for (const work of cleanUps) await work();
+  const fixed = Math.min(FIXED_ROUNDS, played.length);
+  console.log(
+    `${played.length} rounds (${fixed} of the fixed list), ${failed.length} failed, ${commands} commands that a hold named`,
+  );
+  return failed.length > 0 || left.length > 0 || played.length < wanted ? 1 : 0;
+}
+
+function readOptions() {
+  const text = { type: "string" } as const;
+  const { values } = parseArgs({
+    options: {
+      rounds: { ...text, default: "60" },
+      seed: { ...text, default: String((Date.now() % 1_000_000) + 1) },
+      only: text,
+      "limit-seconds": { ...text, default: "240" },
+      "patience-seconds": { ...text, default: "15" },
+    },
+  });
+  return {
+    rounds: whole(values.rounds, "--rounds"),
+    seed: whole(values.seed, "--seed"),
+    only: values.only === undefined ? undefined : whole(values.only, "--only"),
+    limitMs: whole(values["limit-seconds"], "--limit-seconds") * 1_000,
+    patienceMs: whole(values["patience-seconds"], "--patience-seconds") * 1_000,
+  };
 }
 
 function whole(text: string, option: string): number {

@@ -1,165 +1,123 @@
 // One round: something a vendor asks for, strikes in the middle of it, and then patience. The round is
-// good when the install comes to rest as wanted by itself, or after the one command its hold names.
+// good when the installs come to rest as wanted by themselves, or after the one command a hold names.
 
+import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { InstallView } from "@exclave/api";
-import { isSettled, repeated, type World } from "../e2e/harness.ts";
-import { trail, writeShop } from "../e2e/shop-app.ts";
-import type { Dice } from "../simulation/dice.ts";
-import { DAMAGES, type DamagedPlace, killOne, PROCESSES, type ProcessKind } from "./strikes.ts";
+import { processes, type World } from "../e2e/harness.ts";
+import { ranTwice } from "./app.ts";
+import { DAMAGES, type DamagedPlace } from "./damages.ts";
+import { comeToRest, installs } from "./rest.ts";
+import type { Scenario } from "./scenarios.ts";
+import { killOne } from "./strikes.ts";
+import { type Asked, homeOf, MAIN, makeWish, type Wanted } from "./wishes.ts";
 
 export interface Round {
   readonly number: number;
-  readonly wish: string;
-  readonly strikes: readonly string[];
+  readonly scenario: Scenario;
+  /** What was done, by kind: a strike that found nothing is not one. */
+  readonly struck: readonly string[];
   /** Commands a hold named, which were run. */
   readonly commands: readonly string[];
   readonly violations: readonly string[];
   readonly tookMs: number;
 }
 
-export interface RoundOptions {
-  readonly world: World;
-  readonly dice: Dice;
+export interface RoundOptions extends Omit<DamagedPlace, "install"> {
   readonly number: number;
-  readonly backup: string;
+  readonly scenario: Scenario;
+  readonly wanted: Wanted;
+  /** Commands of earlier rounds that asked for something to be run again. */
+  readonly askedBefore: readonly string[];
   readonly say: (line: string) => void;
   readonly limitMs: number;
+  readonly patienceMs: number;
 }
 
-const WISHES = ["release", "release", "exec", "logs", "create", "destroy"] as const;
-const KINDS = Object.keys(PROCESSES) as ProcessKind[];
-const COLOURS = ["red", "orange", "yellow", "green", "blue", "violet", "white", "black"];
+const SPREAD_MS = 1_500;
+const UNDONE_AFTER_MS = 4_000;
 
 export async function playRound(options: RoundOptions): Promise<Round> {
-  const { world, dice, number } = options;
+  const { number, scenario, say } = options;
   const startedAt = Date.now();
-  const wish = dice.pick(WISHES) ?? "release";
-  const colour = `${dice.pick(COLOURS)}-${number}`;
-  const asked = ask(options, wish, colour);
-  const strikes = await strike(options);
-  const outcome = await asked;
-  const { commands, violations } = await comeToRest(options, wish, colour);
+  const wish = await wishOf(options);
+  const asking = wish.ask();
+  const struck = await strike(options, wish);
+  const answer = await asking;
+  const violations: string[] = [];
+  const commands: string[] = [];
+  const patience = { ...options, missing: wish.missing };
+  // What failed, or was answered by a server that then lost its record, is asked for again, as a person would.
+  const isLost = answer.code !== 0 || struck.includes("backup restored");
+  const first = await comeToRest(
+    isLost ? { ...patience, missing: async () => undefined } : patience,
+  );
+  commands.push(...first.commands);
+  if (first.violation !== undefined) violations.push(first.violation);
+  if (isLost && violations.length === 0) {
+    const again = await wish.ask();
+    if (again.code !== 0) say(`  asked again: ${again.stderr.trim().slice(0, 500)}`);
+    const second = await comeToRest(patience);
+    commands.push(...second.commands);
+    if (second.violation !== undefined) violations.push(second.violation);
+  }
+  violations.push(...(await check(options, [...options.askedBefore, ...commands], answer.stderr)));
+  return { number, scenario, struck, commands, violations, tookMs: Date.now() - startedAt };
+}
 
-  const twice = repeated(trail(world));
-  if (twice.length > 0) violations.push(`started twice: ${twice.join(", ")}`);
+async function wishOf({ world, number, wanted, scenario }: RoundOptions): Promise<Asked> {
+  const names = (await installs(world)).map(({ name }) => name);
+  const extras = names.filter((name) => name !== MAIN);
+  return makeWish(scenario.wish, { world, number, wanted, extras });
+}
+
+async function strike(options: RoundOptions, wish: Asked): Promise<string[]> {
+  const { world, dice, scenario, say } = options;
+  const struck: string[] = [];
+  for (const kind of scenario.kills) {
+    await sleep(dice.below(SPREAD_MS));
+    const what = await killOne(world, kind, dice, scenario.appearsWithinMs);
+    say(`  ${what ?? `found no ${kind}`}`);
+    if (what !== undefined) struck.push(kind);
+  }
+  if (scenario.damage === undefined) return struck;
+  await sleep(200 + dice.below(SPREAD_MS));
+  const own = homeOf(world, wish.install);
+  const install = existsSync(own) ? own : homeOf(world, MAIN);
+  const damaged = DAMAGES[scenario.damage]({ ...options, install });
+  say(`  ${scenario.damage}: ${damaged?.what ?? "there was nothing to damage"}`);
+  if (!damaged) return struck;
+  if ("undo" in damaged && damaged.undo) {
+    await sleep(UNDONE_AFTER_MS);
+    damaged.undo();
+  }
+  return [...struck, scenario.damage];
+}
+
+/** What must hold whatever happened. */
+async function check(
+  { world }: RoundOptions,
+  commands: readonly string[],
+  said: string,
+): Promise<string[]> {
+  const violations: string[] = [];
+  const twice = ranTwice(world, commands);
+  if (twice.length > 0) violations.push(`ran twice: ${twice.join(", ")}`);
   const verified = await world.attempt("audit", "verify");
   if (verified.code !== 0) violations.push(`the record is broken: ${verified.stderr.trim()}`);
-  if (/a bug in exclave|^\s+at .*\.ts:/m.test(outcome))
-    violations.push(`not a sentence: ${outcome}`);
-  return { number, wish, strikes, commands, violations, tookMs: Date.now() - startedAt };
+  if (/a bug in exclave|^\s+at .*\.ts:/m.test(said)) violations.push(`not a sentence: ${said}`);
+  const left = await leftRunning(world);
+  if (left.length > 0) violations.push(`runs on in an install that is gone: ${left.join("; ")}`);
+  return violations;
 }
 
-/** Returns what went to stderr: whatever happens, it is in sentences. */
-async function ask(options: RoundOptions, wish: string, colour: string): Promise<string> {
-  const { world, number } = options;
-  switch (wish) {
-    case "exec": {
-      const mark = `${world.place}/trail.txt`;
-      const line = `exec ${number}`;
-      const command = `echo "${line}" >> ${mark}; sleep 2; echo done`;
-      return (await world.attempt("exec", "acme", "web", "--", "sh", "-c", command)).stderr;
-    }
-    case "logs":
-      return (await world.attempt("logs", "acme", "web", "--tail", "20")).stderr;
-    case "create": {
-      const name = `extra-${number}`;
-      const input = ["--input", "title=Extra"];
-      return (await world.attempt("install", "create", name, "--app", "shop", ...input)).stderr;
-    }
-    case "destroy": {
-      const listed = await installs(world).catch(() => []);
-      const extra = listed.find(({ name }) => name.startsWith("extra-"));
-      if (!extra) return "";
-      return (await world.attempt("install", "destroy", extra.name, "--yes")).stderr;
-    }
-    default: {
-      writeShop(world, { colour, applySeconds: 2 });
-      return (await world.attempt("release", "shop", "--channel", "stable", "--wait")).stderr;
-    }
+/** Nothing of a destroyed install runs any more; its name is then free for another. */
+async function leftRunning(world: World): Promise<string[]> {
+  const gone = (await installs(world)).filter(({ phase }) => phase === "destroyed");
+  const left: string[] = [];
+  for (const { name } of gone) {
+    const home = `${homeOf(world, name)}/`;
+    left.push(...processes(home).map(({ command }) => command));
+    await world.exclave("install", "forget", name, "--yes");
   }
-}
-
-async function strike(options: RoundOptions): Promise<string[]> {
-  const { world, dice } = options;
-  const done: string[] = [];
-  const count = 1 + dice.below(4);
-  for (let index = 0; index < count; index++) {
-    await sleep(200 + dice.below(3_000));
-    done.push(killOne(world, dice.pick(KINDS) ?? "server", dice));
-  }
-  if (dice.chance(0.4)) {
-    const damage = dice.pick(DAMAGES);
-    const place: DamagedPlace = { ...options, install: `${world.home}/installs/acme` };
-    const what = damage?.strike(place);
-    if (damage && what !== undefined) done.push(`${damage.name}: ${what}`);
-  }
-  for (const line of done) options.say(`  ${line}`);
-  return done;
-}
-
-async function comeToRest(
-  options: RoundOptions,
-  wish: string,
-  colour: string,
-): Promise<{ commands: string[]; violations: string[] }> {
-  const { world, limitMs, say } = options;
-  const commands: string[] = [];
-  let end = Date.now() + limitMs;
-  let last = "nothing was seen";
-  while (Date.now() < end) {
-    await sleep(1_000);
-    try {
-      const seen = await installs(world);
-      last = JSON.stringify(seen.map(brief));
-      if (seen.every((install) => isAtRest(install))) {
-        if (wish !== "release" || (await colourOf(seen)) === colour) {
-          return { commands, violations: [] };
-        }
-      }
-      const command = seen.map(commandNamed).find((named) => named && !commands.includes(named));
-      if (command !== undefined && Date.now() > end - limitMs / 2) {
-        say(`  the hold names: ${command}`);
-        commands.push(command);
-        // The app's own directory stands in for the word a person would fill in.
-        const words = command
-          .replace(/^exclave /, "")
-          .replace("DIRECTORY", "shop")
-          .split(" ");
-        await world.attempt(
-          ...words,
-          ...(words[1] === "destroy" || words[1] === "forget" ? ["--yes"] : []),
-        );
-        end = Date.now() + limitMs;
-      }
-    } catch (reason) {
-      last = reason instanceof Error ? reason.message.slice(0, 1_000) : String(reason);
-    }
-  }
-  return { commands, violations: [`did not come to rest: ${last}`] };
-}
-
-async function installs(world: World): Promise<InstallView[]> {
-  return world.json<InstallView[]>("install", "list");
-}
-
-function isAtRest(install: InstallView): boolean {
-  return install.phase === "destroyed" || isSettled(install);
-}
-
-/** The command by which a person ends what a hold is about. */
-function commandNamed({ holds }: InstallView): string | undefined {
-  const texts = holds.flatMap(({ because, endsWhen }) => [endsWhen ?? "", because]);
-  return texts.join(" ").match(/`(exclave (?:install|release)[^`]*)`/)?.[1];
-}
-
-async function colourOf(seen: readonly InstallView[]): Promise<string | undefined> {
-  const acme = seen.find(({ name }) => name === "acme");
-  const url = acme?.components.find(({ name }) => name === "web")?.outputs["url"];
-  if (typeof url !== "string") return undefined;
-  return ((await (await fetch(url)).json()) as { colour: string }).colour;
-}
-
-function brief({ name, phase, health, holds }: InstallView) {
-  return { name, phase, health, holds: holds.map(({ because }) => because) };
+  return left;
 }

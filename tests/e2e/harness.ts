@@ -15,7 +15,6 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { InstallView, JobView } from "@exclave/api";
 
@@ -36,6 +35,8 @@ export interface World {
   exclave(...args: readonly string[]): Promise<string>;
   /** Runs the command line and hands back whatever came of it. */
   attempt(...args: readonly string[]): Promise<CommandResult>;
+  /** The same, run in that directory. */
+  attemptIn(directory: string, ...args: readonly string[]): Promise<CommandResult>;
   json<Value>(...args: readonly string[]): Promise<Value>;
   install(name: string): Promise<InstallView>;
   jobs(...args: readonly string[]): Promise<JobView[]>;
@@ -52,15 +53,17 @@ export interface World {
 }
 
 export interface WorldOptions {
-  /** Beside what every world has. */
+  /** A directory that is the caller's to remove. */
+  readonly place?: string;
+  /** For every program, beside what it always sees. */
   readonly environment?: Readonly<Record<string, string>>;
 }
 
 export async function createWorld(
-  t: TestContext,
-  { environment = {} }: WorldOptions = {},
+  t: { readonly after: (work: () => Promise<void>) => void },
+  { place: given, environment = {} }: WorldOptions = {},
 ): Promise<World> {
-  const place = mkdtempSync(join(tmpdir(), "exclave-e2e-"));
+  const place = given ?? mkdtempSync(join(tmpdir(), "exclave-e2e-"));
   const home = join(place, "home");
   let child: ChildProcess | undefined;
   let output = "";
@@ -80,8 +83,9 @@ export async function createWorld(
     home,
     place,
     env,
-    async attempt(...args) {
-      return run(process.execPath, [EXCLAVE, ...args], { cwd: place, env: env() });
+    attempt: (...args) => world.attemptIn(place, ...args),
+    async attemptIn(directory, ...args) {
+      return run(process.execPath, [EXCLAVE, ...args], { cwd: directory, env: env() });
     },
     async exclave(...args) {
       const result = await world.attempt(...args);
@@ -144,7 +148,8 @@ export async function createWorld(
     await world.down();
     for (const { pid } of processes(place)) killQuietly(pid, "SIGKILL");
     if (process.env["EXCLAVE_KEEP"]) console.error(`kept ${place}`);
-    else rmSync(place, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
+    else if (given === undefined)
+      rmSync(place, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
   });
   return world;
 }
