@@ -137,7 +137,7 @@ describe("setting up a local install", () => {
 
     await assert.rejects(
       run("apply"),
-      failure("timeout", /has not joined yet.*agent said: the join string was used before/),
+      failure("timeout", /did not come up.*agent said: the join string was used before/),
     );
   });
 
