@@ -237,7 +237,6 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     await Promise.all([installs.stop(), releases.stop()]);
     await apps.close();
     await rest.app.close();
-    await apps.close();
     await registry?.close();
     await flush({ all: true });
     await signer.close();

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { APP_CHECK_LIMITS, createAppChecker } from "./app-checker.ts";
 
 const APP = { text: "app: a\ncomponents: [{ name: a, type: x }]", file: "f" };
@@ -16,6 +17,7 @@ const PROGRAM = `
     const kept = [];
     if (text === "memory") for (;;) kept.push(new Array(1000).fill(kept.length + 0.5));
     if (text.startsWith("slow")) { const end = Date.now() + 100; while (Date.now() < end); }
+    if (text === "who") text = String(process.pid);
     process.send({ problems: [{ file: "f", line: 1, column: 1, message: text, path: [] }] });
   });`;
 
@@ -86,3 +88,26 @@ test("a caller who sends many is told so, and does not keep others waiting", asy
   assert.ok(refused.filter((code) => code === "rate_limited").length >= 7);
   assert.deepEqual(order, ["slow 1", "other"]);
 });
+
+test("a program that has nothing to check is ended, and the next check has another", async (t) => {
+  const checker = scripted(t, { idleMs: 20 });
+  const pidOf = async () => Number((await checker.check(said("who"), "a")).problems[0]?.message);
+
+  const first = await pidOf();
+  await until(() => !isThere(first));
+  const second = await pidOf();
+
+  assert.notEqual(first, second);
+});
+
+function isThere(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await sleep(10);
+}

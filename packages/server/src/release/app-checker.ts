@@ -23,6 +23,8 @@ export interface AppCheckLimits {
   readonly waitingOfOneMax: number;
   /** A check that has not begun by then is refused. */
   readonly waitingMsMax: number;
+  /** A program that has had nothing to check for so long is ended: it keeps a hundred megabytes. */
+  readonly idleMs: number;
   /** After a check, its caller's next one waits this many times as long as it took. */
   readonly restFactor: number;
 }
@@ -34,6 +36,7 @@ export const APP_CHECK_LIMITS: AppCheckLimits = {
   waitingMax: 32,
   waitingOfOneMax: 4,
   waitingMsMax: 30_000,
+  idleMs: 60_000,
   restFactor: 3,
 };
 
@@ -54,6 +57,7 @@ export function createAppChecker(
   const restsUntil = new Map<string, number>();
   let program: Promise<ChildProcess> | undefined;
   let working: Promise<void> | undefined;
+  let idle: NodeJS.Timeout | undefined;
   let isClosed = false;
 
   return {
@@ -73,16 +77,24 @@ export function createAppChecker(
       for (const { done } of waiting.splice(0)) {
         done.reject(new Failure("unavailable", "the server is stopping"));
       }
-      const child = await program?.catch(() => undefined);
-      if (child && child.exitCode === null && child.signalCode === null) {
-        child.kill("SIGKILL");
-        await once(child, "exit");
-      }
+      clearTimeout(idle);
+      await endProgram();
       await working;
     },
   };
 
+  async function endProgram(): Promise<void> {
+    const ending = program;
+    // At once: the next check must not be given to one that is being ended.
+    program = undefined;
+    const child = await ending?.catch(() => undefined);
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    child.kill("SIGKILL");
+    await once(child, "exit");
+  }
+
   async function work(): Promise<void> {
+    clearTimeout(idle);
     while (waiting.length > 0) {
       const next = takeRested();
       if (!next) {
@@ -99,6 +111,7 @@ export function createAppChecker(
       restsUntil.set(next.by, performance.now() + tookMs * limits.restFactor);
     }
     working = undefined;
+    if (!isClosed) idle = setTimeout(() => void endProgram(), limits.idleMs).unref();
   }
 
   /** The first whose caller has rested: a caller that is busy does not keep others waiting. */
