@@ -7,6 +7,7 @@
 
 import { type JobName, unreachable } from "@exclave/core";
 import { noteClock } from "./agent-clock.ts";
+import { closeDeliveredJobs, pumpEvents, pumpLogs } from "./agent-delivery.ts";
 import {
   handleExited,
   handleInspected,
@@ -15,13 +16,7 @@ import {
   needsGrant,
   startReadyJobs,
 } from "./agent-jobs.ts";
-import {
-  askToPublish,
-  closeDeliveredJobs,
-  handleFrame,
-  pumpEvents,
-  pumpLogs,
-} from "./agent-link.ts";
+import { askToPublish, handleFrame } from "./agent-link.ts";
 import { handleForeignExited, resumeAfterLoss } from "./agent-loss.ts";
 import { leaveIfRefused } from "./agent-record.ts";
 import { handleStatusSeen, startDueStatuses } from "./agent-schedule.ts";

@@ -4,16 +4,16 @@
 
 import {
   PUBLISH_JOB,
-  type RejectCode,
   type ServerCommand,
   type ServerFrame,
   type UnreadableCommand,
 } from "@exclave/api";
-import { type JobName, jobName, type Manifest, unreachable } from "@exclave/core";
-import type { JobRecord } from "../journal/journal.ts";
+import { type JobName, jobName, unreachable } from "@exclave/core";
 import { handleCancel } from "./agent-cancel.ts";
+import { handleAck, handleLogAck, rewindEvents } from "./agent-delivery.ts";
 import { handleGrant, handleJoin } from "./agent-jobs.ts";
-import { EVENTS_KEPT_MAX, JOBS_HELD_MAX, LOG_CREDIT_BYTES_MAX } from "./agent-limits.ts";
+import { EVENTS_KEPT_MAX, LOG_CREDIT_BYTES_MAX } from "./agent-limits.ts";
+import { handleOffer, refuse } from "./agent-offers.ts";
 import { foreignOrigin, refuseOrigin } from "./agent-origins.ts";
 import {
   handleCheckpoint,
@@ -21,15 +21,14 @@ import {
   presentCheckpoints,
   refuseRecord,
   seenSizes,
-  serverTimeSeen,
 } from "./agent-record.ts";
 import { appliedComponents, looks } from "./agent-schedule.ts";
 import type { AgentJob, HelloFacts } from "./agent-state.ts";
 import { handleTrust } from "./agent-trust.ts";
-import { act, dropJob, journal, record, send, setJob, type Turn } from "./turn.ts";
+import { act, journal, record, send, setJob, type Turn } from "./turn.ts";
 
 const NOT_SHOWN = "it was not shown to continue what this agent saw of it";
-const EVENTS_IN_FLIGHT_MAX = 64;
+
 const LOG_CHUNK_BYTES = 64 * 1024;
 
 /** What tells this agent what arrived: nothing in them directs anything. */
@@ -195,120 +194,6 @@ function takeInOrder(turn: Turn, seq: number, take: () => void): void {
   send(turn, { type: "ack", seq: turn.state.downAcked });
 }
 
-type Offer = Extract<ServerCommand, { type: "job_offer" }>;
-
-function handleOffer(turn: Turn, offer: Offer): void {
-  const { now, rules, state } = turn;
-  const { job, attempt } = offer;
-  const judged = rules.judge(offer.envelope, {
-    // A clock that was set back does not make an expired manifest valid again.
-    now: Math.max(now, serverTimeSeen(state)),
-    trust: state.trust,
-    lastIssueNo: state.issueNo,
-    seenAttempts: { has: (name) => state.jobs.has(name) || state.settled.has(name) },
-  });
-
-  if (judged.kind === "refused") return refuse(turn, offer, judged.code, judged.because);
-  const { manifest } = judged;
-  if (manifest.id !== job || manifest.attempt !== attempt) {
-    const because = `the offer is for ${job} and the manifest for ${manifest.id}`;
-    return refuse(turn, offer, "invalid", because);
-  }
-  if (manifest.notBefore < state.issuedFloor) {
-    const because = "it was issued before this agent lost its journal, and may have run then";
-    return refuse(turn, offer, "expired", because);
-  }
-  turn.state = { ...turn.state, issueNo: manifest.issueNo };
-  journal(turn, { kind: "issue", issueNo: manifest.issueNo });
-  if (isStale(turn, manifest)) {
-    return refuse(turn, offer, "stale_attempt", "a later attempt of this job is known here");
-  }
-  if (manifest.steps.length > 1) {
-    return refuse(turn, offer, "invalid", "this agent runs jobs of one step");
-  }
-  if (state.jobs.size >= JOBS_HELD_MAX) {
-    const because = `the agent holds ${state.jobs.size} jobs, as many as it keeps`;
-    return refuse(turn, offer, "rate_limited", because);
-  }
-  if (state.isDiskLow) {
-    return refuse(turn, offer, "disk_full", "there is too little room on the agent's disk");
-  }
-  accept(turn, manifest);
-}
-
-function accept(turn: Turn, manifest: Manifest): void {
-  const { id, attempt } = manifest;
-  const name = jobName(id, attempt);
-  const accepted: JobRecord = { name, manifest, status: "accepted", launches: 0 };
-  journal(turn, { kind: "job", record: accepted });
-  record(turn, { type: "job_accepted", at: turn.now, job: id, attempt });
-  setJob(turn, {
-    record: accepted,
-    phase: "ready",
-    isGrantAsked: false,
-    log: { bytes: 0, sent: 0, acked: 0 },
-  });
-}
-
-function refuse(
-  turn: Turn,
-  offer: Pick<Offer, "job" | "attempt">,
-  code: RejectCode,
-  because: string,
-): void {
-  const { job, attempt } = offer;
-  act(turn, { kind: "note", level: "warn", text: `refused ${job} attempt ${attempt}: ${because}` });
-  // Said of the job, it would look like the end of the attempt that is really running.
-  if (turn.state.jobs.has(jobName(job, attempt))) {
-    const text = `an offer of ${job} attempt ${attempt}, which is known here: ${because}`;
-    record(turn, { type: "alarm", at: turn.now, code, because: text });
-  } else {
-    record(turn, { type: "job_rejected", at: turn.now, job, attempt, code, because });
-  }
-}
-
-function isStale(turn: Turn, { id, attempt }: Manifest): boolean {
-  return [...turn.state.jobs.values()].some(
-    ({ record }) => record.manifest.id === id && record.manifest.attempt > attempt,
-  );
-}
-
-function handleAck(turn: Turn, seq: number): void {
-  const { upAcked, upHead, link } = turn.state;
-  if (seq <= upAcked || seq > upHead) return;
-  const events = turn.state.events.filter((event) => event.seq > seq);
-  turn.state = { ...turn.state, upAcked: seq, events };
-  if (link.status === "up" && link.sent < seq) {
-    turn.state = { ...turn.state, link: { ...link, sent: seq } };
-  }
-  journal(turn, { kind: "events_acked", upTo: seq });
-  for (const [name, { record }] of turn.state.jobs) {
-    if (record.endedSeq === undefined) continue;
-    // The end is safe with the server: what the runtime kept for a second look may go.
-    if (record.endedSeq > upAcked && record.endedSeq <= seq) act(turn, { kind: "remove", name });
-  }
-}
-
-function rewindEvents(turn: Turn, sent: number): void {
-  const { link, upAcked, upHead } = turn.state;
-  if (link.status === "down") return;
-  const to = Math.min(Math.max(sent, upAcked), upHead);
-  turn.state = { ...turn.state, link: { ...link, sent: to } };
-}
-
-function handleLogAck(turn: Turn, name: JobName, upTo: number): void {
-  const job = turn.state.jobs.get(name);
-  if (!job) return;
-  const { log } = job;
-  if (upTo > log.acked) {
-    const sent = Math.max(log.sent, upTo);
-    setJob(turn, { ...job, log: { ...log, acked: upTo, sent } });
-  } else if (upTo === log.acked && log.sent > upTo && log.rewoundAt !== upTo) {
-    // The same place twice: what was sent after it did not arrive.
-    setJob(turn, { ...job, log: { ...log, sent: upTo, rewoundAt: upTo } });
-  }
-}
-
 type GrantFrame = Extract<ServerFrame, { type: "grant" }>;
 
 function handleGrantFrame(turn: Turn, { job, attempt, grant, refused }: GrantFrame): void {
@@ -323,46 +208,5 @@ function handleGrantFrame(turn: Turn, { job, attempt, grant, refused }: GrantFra
   } else {
     // Still "asked": this server has answered, and only another connection may answer otherwise.
     act(turn, { kind: "note", level: "warn", text: `images cannot be published: ${refused}` });
-  }
-}
-
-export function pumpEvents(turn: Turn): void {
-  const { link, events, upAcked } = turn.state;
-  if (link.status === "down") return;
-  let sent = link.sent;
-  for (const { seq, body } of events) {
-    if (seq <= sent) continue;
-    if (seq > upAcked + EVENTS_IN_FLIGHT_MAX) break;
-    send(turn, { type: "event", seq, body });
-    sent = seq;
-  }
-  if (sent !== link.sent) turn.state = { ...turn.state, link: { ...link, sent } };
-}
-
-export function pumpLogs(turn: Turn): void {
-  const { link } = turn.state;
-  if (link.status === "down") return;
-  for (const [name, job] of turn.state.jobs) {
-    let { sent } = job.log;
-    const end = Math.min(job.log.bytes, job.log.acked + link.logCreditBytes);
-    while (sent < end) {
-      const bytes = Math.min(end - sent, Math.floor(link.logChunkBytes));
-      act(turn, { kind: "send_log", name, offset: sent, bytes });
-      sent += bytes;
-    }
-    if (sent !== job.log.sent) setJob(turn, { ...job, log: { ...job.log, sent } });
-  }
-}
-
-/** A job leaves the journal when the server has its end and all of its log. */
-export function closeDeliveredJobs(turn: Turn): void {
-  const { upAcked, link } = turn.state;
-  if (link.status === "down") return;
-  for (const [name, { record, phase, log }] of turn.state.jobs) {
-    const isTold = phase === "ended" && (record.endedSeq ?? Infinity) <= upAcked;
-    if (!isTold || log.acked < log.bytes) continue;
-    journal(turn, { kind: "job_removed", name });
-    dropJob(turn, name);
-    act(turn, { kind: "drop_spool", name });
   }
 }

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { AgentFrame, decodeLogFrame, encodeLogFrame, helloBytes, ServerFrame } from "./link.ts";
+import { AgentFrame, helloBytes, ServerFrame } from "./link.ts";
+import { decodeLogFrame, encodeLogFrame } from "./log-frame.ts";
 import { SAMPLES } from "./samples.ts";
 
 const anyLogFrame = fc.record({

@@ -2,145 +2,17 @@
 // frames are JSON text; log data are binary frames. Unknown fields are ignored, so that a newer
 // version of the other side can be understood; unknown message types are refused.
 
-import {
-  AgentId,
-  ArtifactLine,
-  CHECKPOINTS_MAX,
-  Effect,
-  Envelope,
-  FAILURE_CODES,
-  Health,
-  JobId,
-  JobReport,
-  ResultLine,
-} from "@exclave/core";
+import { AgentId, CHECKPOINTS_MAX, Envelope, JobId } from "@exclave/core";
 import { z } from "zod";
-import { CHECKPOINTS_PRESENTED_MAX, FRAME_BYTES_MAX, HELLO_JOBS_MAX } from "./link-limits.ts";
+import { AgentEvent, JobAttempt, LOOKS_MAX } from "./agent-events.ts";
+import { CHECKPOINTS_PRESENTED_MAX, HELLO_JOBS_MAX } from "./link-limits.ts";
 
 export const LINK_PROTOCOL = "exclave.v1";
+
 export const LINK_PATH = "/v1/link";
 
 /** What an agent says of itself: it is kept, shown and on record. */
 const Word = z.string().max(200);
-
-const JobAttempt = z.object({ job: JobId, attempt: z.int().positive() });
-
-// ---- agent → server, sequenced: records of the agent's journal ----
-
-export const RejectCode = z.enum([
-  "signature",
-  "expired",
-  "replayed",
-  "wrong_install",
-  "stale_attempt",
-  "policy",
-  "disk_full",
-  "not_synced",
-  "rate_limited",
-  "invalid",
-]);
-export type RejectCode = z.infer<typeof RejectCode>;
-
-export const ReportedOutput = z.object({
-  name: z.string(),
-  sensitive: z.boolean(),
-  /** Absent when sensitive: such values stay in the install. */
-  value: z.unknown().optional(),
-});
-
-export const JobOutcome = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("succeeded") }),
-  z.object({
-    kind: z.literal("failed"),
-    code: z.enum(FAILURE_CODES),
-    message: z.string(),
-  }),
-  z.object({ kind: z.literal("cancelled") }),
-  /** An at-most-once job whose end nobody saw. */
-  z.object({ kind: z.literal("unknown"), because: z.string() }),
-]);
-export type JobOutcome = z.infer<typeof JobOutcome>;
-
-/** More components than this in one install are not spoken of at once. */
-export const LOOKS_MAX = 512;
-
-export const AppliedComponent = z.object({
-  component: z.string(),
-  type: z.string(),
-  release: z.string(),
-  effect: Effect,
-});
-export type AppliedComponent = z.infer<typeof AppliedComponent>;
-
-export const AgentEvent = z.discriminatedUnion("type", [
-  JobAttempt.extend({ type: z.literal("job_accepted"), at: z.int() }),
-  JobAttempt.extend({
-    type: z.literal("job_rejected"),
-    at: z.int(),
-    code: RejectCode,
-    because: z.string(),
-  }),
-  JobAttempt.extend({ type: z.literal("job_started"), at: z.int() }),
-  JobAttempt.extend({
-    type: z.literal("job_ended"),
-    at: z.int(),
-    outcome: JobOutcome,
-    outputs: z.array(ReportedOutput).default([]),
-    /** Over all outputs, sensitive ones too, keyed by a secret of the install: tells only "changed". */
-    outputsDigest: z.string().optional(),
-    artifacts: z.array(ArtifactLine).default([]),
-    result: ResultLine.optional(),
-    /** The resources it touched and how far it was, as it said so. */
-    report: JobReport.optional(),
-    logBytes: z.int().nonnegative(),
-    logSha256: z.string(),
-  }),
-  /** A status the agent looked up on its own schedule. Sent when it differs from the last one. */
-  z.object({
-    type: z.literal("health"),
-    at: z.int(),
-    component: z.string(),
-    health: Health,
-    because: z.string(),
-    drift: z.object({ found: z.boolean(), summary: z.string() }).optional(),
-    /** Why it could not be looked up. */
-    code: z.enum(FAILURE_CODES).optional(),
-  }),
-  /** The journal was lost or is new: what the agent found around it, and nothing is presumed. */
-  z.object({
-    type: z.literal("inventory"),
-    at: z.int(),
-    jobs: z.array(z.object({ job: z.string(), attempt: z.int(), state: z.string() })),
-    /** What the agent applied last of each component it looks at, whatever the server remembers. */
-    deployed: z.array(AppliedComponent).max(LOOKS_MAX).optional(),
-  }),
-  /** Images the build agent pushed at its start: the runner, the plugins, the sandboxes. */
-  z.object({
-    type: z.literal("images_published"),
-    at: z.int(),
-    images: z.array(
-      z.object({
-        name: z.string(),
-        kind: z.enum(["runner", "plugin", "sandbox"]),
-        repository: z.string(),
-        digest: z.string(),
-        descriptor: z.unknown().optional(),
-      }),
-    ),
-  }),
-  /** From now on this agent goes by that version of the trust document. */
-  z.object({
-    type: z.literal("trust_changed"),
-    at: z.int(),
-    version: z.int().positive(),
-    digest: z.string().max(200),
-  }),
-  /** Something the agent refused or noticed that no job of ours explains. */
-  z.object({ type: z.literal("alarm"), at: z.int(), code: z.string(), because: z.string() }),
-]);
-export type AgentEvent = z.infer<typeof AgentEvent>;
-
-// ---- server → agent, sequenced: rows of the outbox ----
 
 export const ServerCommand = z.discriminatedUnion("type", [
   JobAttempt.extend({ type: z.literal("job_offer"), envelope: Envelope }),
@@ -151,9 +23,8 @@ export const ServerCommand = z.discriminatedUnion("type", [
     graceMs: z.int().nonnegative().optional(),
   }),
 ]);
-export type ServerCommand = z.infer<typeof ServerCommand>;
 
-// ---- frames ----
+export type ServerCommand = z.infer<typeof ServerCommand>;
 
 export const OpenJob = JobAttempt.extend({
   state: z.enum(["accepted", "running", "ended"]),
@@ -218,6 +89,7 @@ export const AgentFrame = z.discriminatedUnion("type", [
       .optional(),
   }),
 ]);
+
 export type AgentFrame = z.infer<typeof AgentFrame>;
 
 export const Grant = z.object({
@@ -232,6 +104,7 @@ export const Grant = z.object({
   sourceUrl: z.url().optional(),
   sourceToken: z.string().optional(),
 });
+
 export type Grant = z.infer<typeof Grant>;
 
 export const ServerFrame = z.discriminatedUnion("type", [
@@ -295,84 +168,10 @@ export const ServerFrame = z.discriminatedUnion("type", [
     permanent: z.boolean().default(false),
   }),
 ]);
+
 export type ServerFrame = z.infer<typeof ServerFrame>;
-
-/** A command an agent cannot read: of a later version, too large, or nonsense. It is refused by an event. */
-export interface UnreadableCommand {
-  readonly type: "unreadable_command";
-  readonly seq: number;
-  readonly about?: z.infer<typeof JobAttempt> | undefined;
-  readonly because: string;
-}
-
-const AnyCommand = z.object({
-  type: z.literal("command"),
-  seq: z.int().positive(),
-  body: z.unknown(),
-});
-
-/** What a frame of the server says, as far as it can be read; nothing for what is no frame. */
-export function readServerFrame(text: string): ServerFrame | UnreadableCommand | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  const isTooLarge = text.length > FRAME_BYTES_MAX;
-  const frame = isTooLarge ? undefined : ServerFrame.safeParse(value).data;
-  if (frame) return frame;
-  const command = AnyCommand.safeParse(value).data;
-  if (!command) return undefined;
-  const because = isTooLarge
-    ? `the command has ${text.length} bytes, and a frame at most ${FRAME_BYTES_MAX}`
-    : "this agent does not know such a command";
-  const about = JobAttempt.safeParse(command.body).data;
-  return { type: "unreadable_command", seq: command.seq, about, because };
-}
 
 /** What an agent signs to prove, on this connection and no other, that it holds its key. */
 export function helloBytes(nonce: string, agent: string, bootId: string): Uint8Array {
   return new TextEncoder().encode(`exclave.v1 hello\n${nonce}\n${agent}\n${bootId}`);
-}
-
-// ---- binary log frames ----
-
-export interface LogFrame {
-  readonly job: string;
-  readonly attempt: number;
-  readonly offset: number;
-  readonly bytes: Uint8Array;
-}
-
-const LOG_FRAME = 1;
-
-/** `u8 1 | u16 header length | header JSON | bytes`. */
-export function encodeLogFrame({ job, attempt, offset, bytes }: LogFrame): Uint8Array {
-  const header = new TextEncoder().encode(JSON.stringify({ job, attempt, offset }));
-  const frame = new Uint8Array(3 + header.length + bytes.length);
-  frame[0] = LOG_FRAME;
-  new DataView(frame.buffer).setUint16(1, header.length);
-  frame.set(header, 3);
-  frame.set(bytes, 3 + header.length);
-  return frame;
-}
-
-const LogHeader = z.object({
-  job: JobId,
-  attempt: z.int().positive(),
-  offset: z.int().nonnegative(),
-});
-
-export function decodeLogFrame(frame: Uint8Array): LogFrame | undefined {
-  if (frame.length < 3 || frame[0] !== LOG_FRAME) return undefined;
-  const length = new DataView(frame.buffer, frame.byteOffset).getUint16(1);
-  if (3 + length > frame.length) return undefined;
-  try {
-    const text = new TextDecoder().decode(frame.subarray(3, 3 + length));
-    const header = LogHeader.safeParse(JSON.parse(text)).data;
-    return header && { ...header, bytes: frame.subarray(3 + length) };
-  } catch {
-    return undefined;
-  }
 }

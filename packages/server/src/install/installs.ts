@@ -1,117 +1,16 @@
 // What people ask of an install: to be there, to change, to go, to be forgotten, to show something.
 
-import type {
-  createInstall as createCall,
-  deployInstall as deployCall,
-  runInInstall as runCall,
-} from "@exclave/api";
-import {
-  ComponentName,
-  ComponentType,
-  checkJson,
-  directionTo,
-  Failure,
-  InstallId,
-} from "@exclave/core";
+import type { deployInstall as deployCall } from "@exclave/api";
+import { directionTo, Failure, InstallId } from "@exclave/core";
 import type { z } from "zod";
 import { audit, type ServerContext } from "../context.ts";
-import { newInstallId } from "../identifiers.ts";
 import { abandonJob } from "../job/abandon-job.ts";
-import { issueJob } from "../job/issue-job.ts";
-import { knownApp } from "../release/apps.ts";
 import { readyRelease } from "../release/channels.ts";
-import { type ReadApp, releaseIndex } from "../release/release-loop.ts";
-import type { InstallRow, JobRow, ReleaseRow } from "../store/rows.ts";
-import { componentKey, type Readers, type Tables } from "../store/store.ts";
-import { checkInputs, checkSecrets } from "./inputs.ts";
-
-export async function createInstall(
-  context: ServerContext,
-  readApp: ReadApp,
-  body: z.output<(typeof createCall)["body"]>,
-  by: string,
-): Promise<InstallRow> {
-  const { name, channel, sandbox, sandboxConfig, inputs } = body;
-  const install = await context.store.transaction(async (tx) => {
-    if (isReserved(name)) throw new Failure("invalid", `an install cannot be called ${name}`);
-    const taken = await tx.installs.byName(name);
-    if (taken) throw new Failure("conflict", takenText(taken));
-    const app = await knownApp(tx, body.app);
-    await checkSandbox(tx, sandbox, sandboxConfig);
-    const pointed = await tx.channels.of(app.id, channel);
-    const release = pointed?.release ? await tx.releases.get(pointed.release) : undefined;
-    if (release) {
-      const config = readApp(release);
-      checkInputs(config, inputs);
-      checkSecrets(config);
-    }
-    const row: InstallRow = {
-      id: newInstallId(),
-      name,
-      app: app.id,
-      appName: app.name,
-      channel,
-      pinnedRelease: null,
-      sandbox,
-      sandboxConfig,
-      inputs,
-      mode: "present",
-      sandboxState: "absent",
-      sandboxFailure: null,
-      setupWanted: null,
-      sandboxLook: null,
-      allowDestroy: [],
-      synced: [],
-      runner: null,
-      syncFailure: null,
-      unknownRelease: null,
-      setUpRelease: null,
-      releaseFloor: null,
-      requestedBy: by,
-      revision: 0,
-      createdAt: context.now(),
-    };
-    await tx.installs.put(row);
-    await audit(tx, context, {
-      actor: by,
-      action: "install.created",
-      subject: row.id,
-      details: { name, app: app.id, appName: app.name, channel, sandbox, sandboxConfig, inputs },
-    });
-    return row;
-  });
-  context.wake.install(install.id);
-  return install;
-}
-
-function takenText({ name, sandboxState }: InstallRow): string {
-  const taken = `there is an install ${name} already`;
-  if (sandboxState !== "destroyed") return taken;
-  return `${taken}; it is destroyed, and \`exclave install forget ${name}\` frees its name`;
-}
-
-/** Audiences that are not installs, and what would be taken for the id of one. */
-function isReserved(name: string): boolean {
-  return ["build", "setup", "server"].includes(name) || InstallId.safeParse(name).success;
-}
-
-async function checkSandbox(
-  tx: Tables,
-  sandbox: string,
-  config: Readonly<Record<string, unknown>>,
-): Promise<void> {
-  const sandboxes = (await tx.images.ofKind("sandbox")).map(({ name }) => name);
-  if (sandboxes.length > 0 && !sandboxes.includes(sandbox)) {
-    const have = sandboxes.join(", ");
-    throw new Failure("invalid", `there is no sandbox ${sandbox} here; there are ${have}`);
-  }
-  const image = await tx.images.get(`sandbox/${sandbox}`);
-  const [problem] = image?.descriptor ? checkJson(image.descriptor.configSchema, config) : [];
-  if (problem) {
-    const place = ["sandboxConfig", ...problem.path].join(".");
-    throw new Failure("invalid", `${place}: ${problem.message}`);
-  }
-}
+import { type ReadApp } from "../release/release-loop.ts";
+import type { InstallRow, ReleaseRow } from "../store/rows.ts";
+import { componentKey, type Tables } from "../store/store.ts";
+import { checkInputs } from "./inputs.ts";
+import { knownInstall } from "./known-install.ts";
 
 export async function deployInstall(
   context: ServerContext,
@@ -309,81 +208,4 @@ export async function forgetInstall(
     });
     return { forgotten: name, id, note };
   });
-}
-
-/** A log request, a debug command or a status, as a job of the install's agent. */
-export async function runInInstall(
-  context: ServerContext,
-  input: { ref: string; component: string; body: z.output<(typeof runCall)["body"]>; by: string },
-): Promise<JobRow> {
-  const { ref, component, body, by } = input;
-  const job = await context.store.transaction(async (tx) => {
-    const install = await knownInstall(tx, ref);
-    const { id, name } = install;
-    const deployed = (await tx.components.get(componentKey(id, component)))?.deployed;
-    if (!deployed) throw new Failure("conflict", `${component} is not deployed in ${name}`);
-    const effect = deployed.effects[body.operation];
-    if (!effect) {
-      const { type } = deployed;
-      throw new Failure(
-        "invalid",
-        `${component} is a ${type}, and ${type} has no ${body.operation}`,
-      );
-    }
-    if (!context.presence.isOnline(id)) {
-      throw new Failure("unavailable", `the agent of ${name} is not connected`);
-    }
-    const { type, plugin, artifact, config, inputs, generatedSecrets } = deployed;
-    const release = await tx.releases.get(deployed.release);
-    const index = release && releaseIndex(release);
-    return issueJob(tx, context, {
-      audience: id,
-      install,
-      release: deployed.release,
-      step: {
-        operation: body.operation,
-        plugin,
-        component: ComponentName.parse(component),
-        type: ComponentType.parse(type),
-        ...(artifact ? { artifact } : {}),
-        config,
-        parameters: parametersOf(body),
-        effect,
-        materials: [],
-        releases: index ? [index] : [],
-      },
-      purpose: { kind: "request" },
-      inputs,
-      generatedSecrets,
-      ...deadlineOf(body),
-      because: `${by} asked for ${body.operation}`,
-      requestedBy: by,
-    });
-  });
-  context.wake.outbox(job.audience);
-  return job;
-}
-
-type RunBody = z.output<(typeof runCall)["body"]>;
-
-function parametersOf(body: RunBody): Record<string, unknown> {
-  const { operation: _, ...parameters } = body;
-  return parameters;
-}
-
-function deadlineOf(body: RunBody): { deadlineMs?: number } {
-  if (body.operation === "exec") return { deadlineMs: (body.timeoutSeconds + 30) * 1_000 };
-  if (body.operation === "status") return {};
-  const seconds = body.seconds ?? (body.follow ? 3_600 : 60);
-  return { deadlineMs: seconds * 1_000 };
-}
-
-/** People say an install's name, or its id where they want to be exact. */
-export async function knownInstall(
-  { installs }: Pick<Readers, "installs">,
-  ref: string,
-): Promise<InstallRow> {
-  const install = (await installs.get(ref)) ?? (await installs.byName(ref));
-  if (!install) throw new Failure("not_found", `there is no install ${ref}`);
-  return install;
 }

@@ -1,5 +1,5 @@
 import { getCheckpoint, listAudit, listCheckpoints, timeOf } from "@exclave/api";
-import { knownInstall } from "../install/installs.ts";
+import { knownInstall } from "../install/known-install.ts";
 import type { AgentRow } from "../store/rows.ts";
 import type { Store } from "../store/store.ts";
 import { type Handler, handler } from "./handler.ts";

@@ -1,5 +1,5 @@
 import { watchEvents } from "@exclave/api";
-import { knownInstall } from "../install/installs.ts";
+import { knownInstall } from "../install/known-install.ts";
 import { type Handler, streamHandler } from "./handler.ts";
 
 const HEARTBEAT_MS = 15_000;

@@ -10,9 +10,12 @@ import {
   setupInstall,
 } from "@exclave/api";
 import type { ServerContext } from "../context.ts";
+import { createInstall as makeInstall } from "../install/create-install.ts";
 import { gatherInstall } from "../install/gather-install.ts";
 import { viewInstall } from "../install/install-view.ts";
 import * as installs from "../install/installs.ts";
+import { knownInstall } from "../install/known-install.ts";
+import { runInInstall as runInside } from "../install/run-in-install.ts";
 import { viewJob } from "../job/job-view.ts";
 import type { InstallRow } from "../store/rows.ts";
 import { type Handler, handler } from "./handler.ts";
@@ -20,7 +23,7 @@ import { inTurns } from "./in-turns.ts";
 
 export const INSTALL_HANDLERS: readonly Handler[] = [
   handler(createInstall, async ({ body, caller, context }) =>
-    view(context, await installs.createInstall(context, context.readApp, body, caller.name)),
+    view(context, await makeInstall(context, context.readApp, body, caller.name)),
   ),
 
   handler(listInstalls, async ({ query, context, charge }) => {
@@ -29,7 +32,7 @@ export const INSTALL_HANDLERS: readonly Handler[] = [
   }),
 
   handler(getInstall, async ({ params, context }) =>
-    view(context, await installs.knownInstall(context.store.read, params.install)),
+    view(context, await knownInstall(context.store.read, params.install)),
   ),
 
   handler(deployInstall, async ({ params, body, caller, context }) => {
@@ -53,7 +56,7 @@ export const INSTALL_HANDLERS: readonly Handler[] = [
 
   handler(runInInstall, async ({ params, body, caller, context }) => {
     const { install: ref, component } = params;
-    const job = await installs.runInInstall(context, { ref, component, body, by: caller.name });
+    const job = await runInside(context, { ref, component, body, by: caller.name });
     return viewJob(context, job);
   }),
 ];

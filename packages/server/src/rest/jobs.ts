@@ -1,7 +1,7 @@
 import { cancelJob, getJob, getJobLog, listJobs } from "@exclave/api";
 import { Failure, isSettled } from "@exclave/core";
 import type { ServerContext } from "../context.ts";
-import { knownInstall } from "../install/installs.ts";
+import { knownInstall } from "../install/known-install.ts";
 import { cancelJob as stopJob } from "../job/cancel-job.ts";
 import { viewJob } from "../job/job-view.ts";
 import type { JobRow } from "../store/rows.ts";

@@ -4,10 +4,12 @@
 export { createRepeats } from "../access/repeats.ts";
 export { openCheckpoints } from "../audit/checkpoints.ts";
 export type { ServerContext } from "../context.ts";
+export { createInstall } from "../install/create-install.ts";
 export { gatherInstall } from "../install/gather-install.ts";
 export { decideInstall, type InstallDecision } from "../install/install-decision.ts";
 export { reconcileInstall } from "../install/install-loop.ts";
-export { createInstall, deployInstall, destroyInstall, runInInstall } from "../install/installs.ts";
+export { deployInstall, destroyInstall } from "../install/installs.ts";
+export { runInInstall } from "../install/run-in-install.ts";
 export { cancelJob } from "../job/cancel-job.ts";
 export { issueJob } from "../job/issue-job.ts";
 export { createMemoryJobLogs, type MemoryLog } from "../job/memory-job-logs.ts";
