@@ -28,10 +28,10 @@ import {
   signStatement,
   writeStatement,
 } from "@exclave/oci";
-import { openPlace } from "../compose.ts";
 import { createJobs } from "../job/jobs.ts";
 import { createSpool } from "../job/spool.ts";
 import { createMemoryJournal } from "../journal/memory-journal.ts";
+import { openPlace } from "../place.ts";
 import { ACME, job, recordOf, silentLog, spkiOf, trustIn } from "../testing/builders.ts";
 import { APP, stated } from "../testing/stated-release.ts";
 import { temporaryDirectory } from "../testing/temporary-directory.ts";

@@ -8,7 +8,7 @@ import {
   renewTrust,
   signEnvelope,
 } from "@exclave/core";
-import { agentRules } from "./compose.ts";
+import { agentRules } from "./agent-rules.ts";
 import { ACME, job } from "./testing/builders.ts";
 import { agentWith, types } from "./testing/core-agent.ts";
 import { sealTrust, signedTrust } from "./testing/signed-trust.ts";
