@@ -20,6 +20,8 @@ export interface WatchedProgram {
 export interface WatchOptions {
   /** How long after the program's end its output may stay open. */
   readonly outputGraceMs?: number;
+  /** How often the kernel has killed for want of memory; this machine's own count unless given. */
+  readonly memoryKills?: () => number;
   /** A process that was left behind keeps the output open; from here on it is not read. */
   readonly onOutputCut?: () => void;
 }
@@ -30,7 +32,7 @@ const VICTIM_SCORE = 200;
 
 /** To be called in the same turn as `spawn`. */
 export function watchProgram(child: ChildProcess, options: WatchOptions = {}): WatchedProgram {
-  const { outputGraceMs = OUTPUT_GRACE_MS, onOutputCut } = options;
+  const { outputGraceMs = OUTPUT_GRACE_MS, memoryKills = kernelMemoryKills, onOutputCut } = options;
   const { promise, resolve, reject } = Promise.withResolvers<ProgramEnd>();
   const killsBefore = memoryKills();
   let isOutOfMemory = false;
@@ -68,7 +70,7 @@ export function killedFailure(what: string, end: ProgramEnd): Failure | undefine
 }
 
 /** How often this system's kernel has killed for want of memory; 0 where it does not say. */
-function memoryKills(): number {
+function kernelMemoryKills(): number {
   try {
     const counted = /^oom_kill ([0-9]+)$/m.exec(readFileSync("/proc/vmstat", "utf8"));
     return Number(counted?.[1] ?? 0);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Allowed, judgeJob, type Measured } from "./judge-job.ts";
+import type { JobExit } from "../job-runtime.ts";
+import { type Allowed, type Ended, exitOf, judgeJob, type Measured } from "./judge-job.ts";
 
 const MIB = 1024 ** 2;
 const quiet: Measured = {
@@ -42,3 +43,21 @@ test("a job without limits is held to its deadline alone", () => {
 
   assert.equal(judgeJob(huge, { deadlineMs: 1_000, limits: {} }), undefined);
 });
+
+// biome-ignore format: a table reads as a table.
+const ENDS: readonly (readonly [string, Ended, Partial<Parameters<typeof exitOf>[1]>, JobExit])[] = [
+  ["by itself",                        { code: 3, signal: null },         {},                 { kind: "code", code: 3 }],
+  ["by itself, while others were killed", { code: 3, signal: null },      { memoryKills: 1 }, { kind: "code", code: 3 }],
+  ["by a signal",                      { code: null, signal: "SIGTERM" }, { memoryKills: 1 }, { kind: "signal", signal: "SIGTERM" }],
+  ["killed by somebody",               { code: null, signal: "SIGKILL" }, {},                 { kind: "signal", signal: "SIGKILL" }],
+  ["killed by a kernel out of memory", { code: null, signal: "SIGKILL" }, { memoryKills: 1 }, { kind: "out-of-memory" }],
+  ["over its memory limit",            { code: null, signal: "SIGKILL" }, { verdict: { kind: "out-of-memory", because: "" } }, { kind: "out-of-memory" }],
+  ["over another limit, as the kernel kills", { code: null, signal: "SIGKILL" }, { verdict: { kind: "over-limit", because: "disk" }, memoryKills: 1 }, { kind: "over-limit", because: "disk" }],
+  ["past its deadline",                { code: null, signal: "SIGKILL" }, { verdict: { kind: "deadline", because: "" }, memoryKills: 1 }, { kind: "deadline" }],
+];
+
+for (const [name, end, seen, exit] of ENDS) {
+  test(`a job that ended ${name} is reported as ${exit.kind}`, () => {
+    assert.deepEqual(exitOf(end, { verdict: undefined, memoryKills: 0, ...seen }), exit);
+  });
+}

@@ -1,6 +1,7 @@
-// Whether a running job may go on. A plain decision: the keeper measures and acts.
+// Whether a running job may go on, and how one that is over has ended. Plain decisions: the keeper measures and acts.
 
 import type { Limits } from "@exclave/core";
+import type { JobExit } from "../job-runtime.ts";
 
 export interface Measured {
   readonly ranMs: number;
@@ -48,4 +49,21 @@ export function judgeJob(measured: Measured, { deadlineMs, limits }: Allowed): V
     return { kind: "deadline", because: `it was still running after ${deadlineMs} ms` };
   }
   return undefined;
+}
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** Killed while the kernel killed for want of memory: that it was this one, nobody can say for sure. */
+export function exitOf(
+  { code, signal }: Ended,
+  { verdict, memoryKills }: { readonly verdict: Verdict | undefined; readonly memoryKills: number },
+): JobExit {
+  if (verdict?.kind === "deadline") return { kind: "deadline" };
+  if (verdict?.kind === "over-limit") return { kind: "over-limit", because: verdict.because };
+  const isByKernel = signal === "SIGKILL" && memoryKills > 0;
+  if (verdict?.kind === "out-of-memory" || isByKernel) return { kind: "out-of-memory" };
+  return signal ? { kind: "signal", signal } : { kind: "code", code: code ?? 1 };
 }

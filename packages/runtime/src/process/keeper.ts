@@ -19,7 +19,7 @@ import {
   readOrder,
   writeRecord,
 } from "./job-directory.ts";
-import type { Verdict } from "./judge-job.ts";
+import { type Ended, exitOf } from "./judge-job.ts";
 import {
   identify,
   type ProcessIdentity,
@@ -81,12 +81,10 @@ async function runProgram(job: JobDirectory, order: JobOrder, output: number): P
   const watch = watchJob({ job, order, program, startedAt, output, note });
   const end = await ended;
   const verdict = watch.finish();
-  const ranOut = end.signal === "SIGKILL" && processTable.memoryKills() > killsBefore;
+  const memoryKills = processTable.memoryKills() - killsBefore;
   await endLeftovers(job, program);
-  return exitOf(end, verdict, ranOut);
+  return exitOf(end, { verdict, memoryKills });
 }
-
-type Ended = { readonly code: number | null; readonly signal: NodeJS.Signals | null };
 
 function whenEnded(child: ChildProcess): Promise<Ended> {
   const { promise, resolve, reject } = Promise.withResolvers<Ended>();
@@ -154,13 +152,6 @@ async function endLeftovers(job: JobDirectory, program: ProcessIdentity): Promis
     }
     await sleep(20);
   }
-}
-
-function exitOf({ code, signal }: Ended, verdict: Verdict | undefined, ranOut: boolean): JobExit {
-  if (verdict?.kind === "deadline") return { kind: "deadline" };
-  if (verdict?.kind === "over-limit") return { kind: "over-limit", because: verdict.because };
-  if (verdict?.kind === "out-of-memory" || ranOut) return { kind: "out-of-memory" };
-  return signal ? { kind: "signal", signal } : { kind: "code", code: code ?? 1 };
 }
 
 /** Waits out a full disk for ten minutes: an end that was not written down is a lost job. */

@@ -6,7 +6,7 @@ import { chmod, mkdir, readdir, readFile, rm, rmdir, stat, writeFile } from "nod
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { Failure } from "@exclave/core";
+import { DEFAULT_LIMITS, Failure } from "@exclave/core";
 import type { JobSpec } from "../job-runtime.ts";
 import { collect, ended, outputText, until } from "../testing/job-observation.ts";
 import { describeJobRuntime } from "../testing/job-runtime-contract.ts";
@@ -17,6 +17,7 @@ import { writeRecord } from "./job-directory.ts";
 import { createUnderTest } from "./process-runtime.fixture.ts";
 import { isAlive, processTable } from "./process-table.ts";
 
+const isLinux = process.platform === "linux";
 const capabilities = { shell: true, memoryLimit: true, processLimit: true };
 
 describeJobRuntime("the process runtime", createUnderTest, capabilities);
@@ -273,6 +274,33 @@ describe("the process runtime", () => {
     for (const path of [root, join(root, "program")]) {
       assert.equal((await stat(path)).mode & 0o777, 0o555);
     }
+  });
+
+  test("when memory runs out, a job goes before its keeper", { skip: !isLinux }, async (t) => {
+    const script = shell(
+      'read -r own < /proc/self/oom_score_adj; read -r keeper < "/proc/$PPID/oom_score_adj"; echo "$own $keeper"',
+    );
+    const { under, spec } = await started(t, script);
+
+    assert.deepEqual(await ended(under.runtime, spec.name), { kind: "code", code: 0 });
+
+    const [own, keeper] = (await outputText(under.runtime, spec.name)).split(" ").map(Number);
+    assert.equal(own, 100);
+    assert.equal(keeper, Number(await readFile("/proc/self/oom_score_adj", "utf8")));
+  });
+
+  test("tells a job that asked for a limit it does not enforce, in its log", async (t) => {
+    const { under, spec } = await prepared(t, shell("echo ran"));
+    const usual = await specOf(under, shell("echo ran"));
+    cleanUp(t, under.runtime, usual.name);
+
+    await under.runtime.start({ ...spec, limits: { cpus: 1 } });
+    await under.runtime.start({ ...usual, limits: { cpus: DEFAULT_LIMITS.cpus } });
+    for (const { name } of [spec, usual]) await ended(under.runtime, name);
+
+    const note = "exclave: limits.cpus is 1, and the process runtime does not enforce it\n";
+    assert.equal(await outputText(under.runtime, spec.name), `${note}ran\n`);
+    assert.equal(await outputText(under.runtime, usual.name), "ran\n");
   });
 
   test("says of every limit what it does about it", async (t) => {

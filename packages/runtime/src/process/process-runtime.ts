@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { asFailure, Failure, JOB_ENVIRONMENT, JobName } from "@exclave/core";
 import type { JobRun, JobRuntime, JobSpec, LimitEnforcement } from "../job-runtime.ts";
+import { unenforcedLimits } from "../unenforced-limits.ts";
 import { createDraft, namesIn, renameUnlessThere, sweepDrafts } from "./draft-directory.ts";
 import { followOutput } from "./follow-output.ts";
 import { createImageCache, type ImageSource, type UnpackedImage } from "./image-cache.ts";
@@ -52,6 +53,7 @@ export interface ProcessRuntimeOptions {
   readonly keeperPath?: string;
 }
 
+const TYPE = "process";
 /** A job is watched by its keeper; nothing here can keep it from taking a processor. */
 const ENFORCES: LimitEnforcement = {
   memoryBytes: "watched",
@@ -81,7 +83,7 @@ export function createProcessRuntime(options: ProcessRuntimeOptions): JobRuntime
   const starting = new Map<JobName, Promise<void>>();
   let swept: Promise<void> | undefined;
 
-  return { type: "process", enforces: ENFORCES, start, inspect, output, stop, remove, list };
+  return { type: TYPE, enforces: ENFORCES, start, inspect, output, stop, remove, list };
 
   async function start(spec: JobSpec): Promise<void> {
     const earlier = starting.get(spec.name);
@@ -117,8 +119,12 @@ export function createProcessRuntime(options: ProcessRuntimeOptions): JobRuntime
       for (const [name, content] of Object.entries(spec.files)) {
         await writePrivate(join(draft.work, plainPath(name)), content);
       }
-      if (image.note !== undefined) {
-        await writePrivate(draft.output, `exclave: ${image.note}\n`);
+      const notes = [
+        ...(image.note === undefined ? [] : [image.note]),
+        ...unenforcedLimits(TYPE, ENFORCES, spec.limits),
+      ];
+      if (notes.length > 0) {
+        await writePrivate(draft.output, notes.map((note) => `exclave: ${note}\n`).join(""));
       }
       writeRecord(draft.order, order);
       if (await renameUnlessThere(draft.path, job.path)) syncDirectory(jobs);
