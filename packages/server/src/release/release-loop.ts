@@ -22,6 +22,7 @@ import {
   type ReleaseStep,
 } from "./plan-release.ts";
 import { indexAnnotations, type SealedRelease, sealRelease } from "./sign-release.ts";
+import { isCounted, statementKeys } from "./statement-keys.ts";
 
 export type ReadApp = (release: ReleaseRow) => AppConfig;
 
@@ -284,6 +285,12 @@ async function finish(
       signedBy: release.signedBy,
     },
   });
+  const documents = context.trust.after(0).map(({ document }) => document);
+  // Its key was revoked while it was built: nobody would find that out later.
+  if (!isCounted(release, statementKeys(documents, context.now()))) {
+    await tx.restatements.put({ release: release.id });
+    context.wake.releases();
+  }
   if (channel !== null) {
     await releaseToChannel(tx, context, release, channel);
   }

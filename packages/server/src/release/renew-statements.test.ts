@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { getRelease, listAudit, rotateKey } from "@exclave/api";
+import { getRelease, listAudit, renewTrust, rotateKey } from "@exclave/api";
 import { digestOf, Instant, JobId, type Manifest } from "@exclave/core";
 import { buildAgent, builtBy, release } from "../testing/scripted-vendor.ts";
 import { type TestServer, testServer, until } from "../testing/test-server.ts";
-import { planStatement, type StatementFacts } from "./renew-statements.ts";
+import { planStatement, renewStatements, type StatementFacts } from "./renew-statements.ts";
 
 const APP = `app: crm
 components:
@@ -14,6 +14,8 @@ components:
 function isSigning({ steps }: Manifest): boolean {
   return steps[0]?.parameters["attach"] !== undefined;
 }
+
+const renew = ({ client }: TestServer) => client.call(renewTrust, { body: {} });
 
 const rotate = ({ client }: TestServer, revoke: boolean) =>
   client.call(rotateKey, { params: { role: "release" }, body: { revoke } });
@@ -54,6 +56,72 @@ describe("after a release key was revoked", () => {
     );
     const view = await server.client.call(getRelease, { params: { release: made.id } });
     assert.deepEqual([view.state, view.signed], ["ready", true]);
+  });
+
+  test("what was found once is not looked for again, however many releases there are", async (t) => {
+    const server = await testServer(t);
+    await buildAgent(server);
+    for (const source of ["1", "2", "3"]) await release(server, APP, { api: source });
+    await rotate(server, true);
+    await until(
+      () => statedAgain(server),
+      (count) => count === 3,
+      "three releases are stated again",
+    );
+    const { store, readApp } = server.server.context;
+    const read = store.read as { releases: typeof store.read.releases };
+    const releases = read.releases;
+    let reads = 0;
+    const counted = <Value>(value: Promise<Value>) => {
+      reads++;
+      return value;
+    };
+    read.releases = {
+      ...releases,
+      list: (page) => counted(releases.list(page)),
+      get: (id) => counted(releases.get(id)),
+    };
+
+    await renewStatements(server.server.context, readApp);
+    assert.equal(reads, 0, "nothing is to be stated again");
+    await renew(server);
+    await renewStatements(server.server.context, readApp);
+    assert.equal(reads, 0, "the release keys are the same");
+    await rotate(server, true);
+    await until(
+      () => statedAgain(server),
+      (count) => count === 6,
+      "all three once more",
+    );
+
+    assert.deepEqual(await store.read.restatements.all(), []);
+  });
+
+  test("a release whose key is revoked while it is built is stated again when it is ready", async (t) => {
+    const server = await testServer(t);
+    let isHeld = true;
+    const go = Promise.withResolvers<void>();
+    const agent = await buildAgent(server, async (manifest) => {
+      if (isHeld && isSigning(manifest)) await go.promise;
+      return builtBy(manifest);
+    });
+    const made = release(server, APP, { api: "1" });
+    await until(
+      async () => agent.offered.filter(isSigning).length,
+      (count) => count === 1,
+      "its statement is signed and on its way",
+    );
+
+    await rotate(server, true);
+    isHeld = false;
+    go.resolve();
+    await made;
+
+    await until(
+      () => statedAgain(server),
+      (count) => count === 1,
+      "it is stated again",
+    );
   });
 
   test("a build agent that fails is asked again later, not at once", async (t) => {

@@ -15,6 +15,7 @@ import type {
   JoinRow,
   OutboxCommand,
   ReleaseRow,
+  RestatementRow,
   SourceRow,
   TokenRow,
   TrustRow,
@@ -73,6 +74,8 @@ export interface Tables {
     byVersion(app: AppId, version: string): Promise<ReleaseRow | undefined>;
     count(app: AppId): Promise<number>;
   };
+  /** By release. */
+  readonly restatements: Documents<RestatementRow>;
   readonly builds: Documents<BuildRow>;
   readonly channels: Documents<ChannelRow> & {
     of(app: AppId, name: string): Promise<ChannelRow | undefined>;

@@ -14,6 +14,7 @@ import {
   JobRow,
   JoinRow,
   ReleaseRow,
+  RestatementRow,
   SourceRow,
   TokenRow,
   TrustRow,
@@ -38,6 +39,7 @@ export type NounTable =
   | "components"
   | "jobs"
   | "releases"
+  | "restatements"
   | "builds"
   | "channels"
   | "images"
@@ -105,6 +107,9 @@ export function createTables(parts: TableParts): Tables {
     version,
     state,
   }));
+  const restatements = documents("restatements", RestatementRow, ({ release }) => ({
+    key: release,
+  }));
   const builds = documents("builds", BuildRow, ({ buildKey }) => ({ key: buildKey }));
   const channels = documents("channels", ChannelRow, ({ app, name }) => ({
     key: channelKey(app, name),
@@ -140,6 +145,7 @@ export function createTables(parts: TableParts): Tables {
       byVersion: (app, version) => releases.first({ app, version }),
       count: (app) => releases.count({ app }),
     },
+    restatements,
     builds,
     channels: { ...channels, of: (app, name) => channels.get(channelKey(app, name)) },
     images: { ...images, ofKind: (kind) => images.where({ kind }) },

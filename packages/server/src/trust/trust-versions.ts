@@ -67,7 +67,7 @@ export function rowOf(
   at: Instant,
   by: string,
 ): TrustRow {
-  return { version: document.version, digest, envelope, at, by };
+  return { version: document.version, digest, envelope, at, by, areReleasesChecked: false };
 }
 
 function judge(current: TrustDocument | undefined, envelope: Envelope, now: Instant) {

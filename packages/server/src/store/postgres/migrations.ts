@@ -54,6 +54,7 @@ export const MIGRATIONS: readonly Migration[] = [
     "CREATE TABLE turn (epoch BIGINT NOT NULL)",
     "INSERT INTO turn (epoch) VALUES (0)",
   ],
+  documents("restatements"),
 ];
 
 /** Any number that no other program uses for its lock. */

@@ -11,6 +11,8 @@ export const TrustRow = z.object({
   envelope: Envelope,
   at: Instant,
   by: z.string(),
+  /** Every release was held against its release keys, and those whose statement counts no more are written down. */
+  areReleasesChecked: z.boolean().default(false),
 });
 
 export type TrustRow = z.infer<typeof TrustRow>;

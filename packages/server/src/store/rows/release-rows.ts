@@ -80,6 +80,10 @@ export const ReleaseRow = z.object({
 
 export type ReleaseRow = z.infer<typeof ReleaseRow>;
 
+/** A release whose statement counts no more: to be stated again. */
+export const RestatementRow = z.object({ release: z.string() });
+export type RestatementRow = z.infer<typeof RestatementRow>;
+
 /** A build that need not be made again. */
 export const BuildRow = z.object({
   buildKey: Digest,

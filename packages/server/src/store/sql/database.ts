@@ -21,6 +21,7 @@ export interface Database {
   readonly components: DocumentTable;
   readonly jobs: DocumentTable;
   readonly releases: DocumentTable;
+  readonly restatements: DocumentTable;
   readonly builds: DocumentTable;
   readonly channels: DocumentTable;
   readonly images: DocumentTable;

@@ -57,6 +57,7 @@ export const MIGRATIONS: readonly Migration[] = [
     "CREATE UNIQUE INDEX installs_one_name ON installs (name);",
   ].join("\n"),
   documents("agent_checkpoints"),
+  documents("restatements"),
   // Why a job exists was called what it is about.
   `UPDATE jobs SET body = json_remove(
      json_set(body, '$.purpose', json_extract(body, '$.about')), '$.about')
