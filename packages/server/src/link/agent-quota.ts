@@ -2,6 +2,7 @@
 // long to wait.
 
 import { AGENT_RATES, type Rate } from "@exclave/api";
+import type { LinkInput } from "./link-state.ts";
 
 export type RateName = keyof typeof AGENT_RATES;
 
@@ -47,4 +48,14 @@ export function createAgentQuota(
     buckets.set(name, { left: isThere ? left - 1 : left, at: now });
     return isThere ? 0 : Math.ceil(((1 - left) / perSecond) * 1_000);
   }
+}
+
+/** Which rate an input counts against. */
+export function rateOf(input: LinkInput): RateName | undefined {
+  if (input.kind !== "frame") return undefined;
+  if (input.frame.type === "event") return "event";
+  const { type } = input.frame;
+  const isAsking = type === "grant_want" || type === "join_want";
+  // Each costs signatures, made or checked.
+  return isAsking || type === "checkpoints" ? "grant" : undefined;
 }

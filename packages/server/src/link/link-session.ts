@@ -25,7 +25,7 @@ import { grantFor } from "../job/grants.ts";
 import { joinForJob } from "../job/job-join.ts";
 import type { AgentRow } from "../store/rows.ts";
 import { writableLog } from "./agent-logs.ts";
-import type { AgentQuota, AgentQuotas, RateName } from "./agent-quota.ts";
+import { type AgentQuota, type AgentQuotas, rateOf } from "./agent-quota.ts";
 import { createAllowance } from "./allowance.ts";
 import { boundedEvent } from "./bounded-event.ts";
 import { closeLog } from "./close-log.ts";
@@ -380,15 +380,6 @@ interface Waiting {
   readonly read: () => Promise<LinkInput | undefined>;
   /** Set for what came from the agent. */
   readonly bytes?: number;
-}
-
-function rateOf(input: LinkInput): RateName | undefined {
-  if (input.kind !== "frame") return undefined;
-  if (input.frame.type === "event") return "event";
-  const { type } = input.frame;
-  const isAsking = type === "grant_want" || type === "join_want";
-  // Each costs signatures, made or checked.
-  return isAsking || type === "checkpoints" ? "grant" : undefined;
 }
 
 function parseFrame(data: Buffer): AgentFrame | undefined {
