@@ -1,14 +1,14 @@
 // What is happening right now, for whoever watches. Only in memory: an event is a hint to read the
 // noun again, so one that is lost with a restart is no loss.
 
-import { EventEmitter, on } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { type LiveEvent, timeOf } from "@exclave/api";
 
 const KEPT_MAX = 1_000;
 
 export interface LiveEvents {
   say(event: SaidEvent): void;
-  /** Those kept after that id, then each as it comes, until `signal` fires. */
+  /** Those kept after that id, then each as it comes, until `signal` fires or the watcher is left behind. */
   watch(options: WatchOptions): AsyncIterable<LiveEvent>;
 }
 
@@ -39,13 +39,20 @@ export function createLiveEvents({ now }: { readonly now: () => number }): LiveE
     emitter.emit("event", live);
   }
 
+  /** Whoever watches has a place among those kept, and no queue of its own that grows while it does not read. */
   async function* watch({ after, install, signal }: WatchOptions): AsyncIterable<LiveEvent> {
-    const coming = on(emitter, "event", { signal });
     const isMeant = (event: LiveEvent) => install === undefined || event.installId === install;
-    const past = after === undefined ? [] : kept.filter(({ id }) => id > after);
-    yield* past.filter(isMeant);
-    for await (const [event] of coming as AsyncIterable<[LiveEvent]>) {
-      if (isMeant(event)) yield event;
+    let seen = Math.min(after ?? lastId, lastId);
+    for (;;) {
+      const coming = kept.slice(-(lastId - seen) || kept.length);
+      for (const event of coming) {
+        seen = event.id;
+        if (isMeant(event)) yield event;
+      }
+      if (seen === lastId) await once(emitter, "event", { signal });
+      signal.throwIfAborted();
+      // Too slow for what happens: it starts anew, from what it has seen.
+      if ((kept[0]?.id ?? 0) > seen + 1) return;
     }
   }
 }

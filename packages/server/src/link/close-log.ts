@@ -4,7 +4,7 @@
 import { audit, type ServerContext } from "../context.ts";
 
 export async function closeLog(
-  context: Pick<ServerContext, "store" | "logs" | "now">,
+  context: Pick<ServerContext, "store" | "logs" | "now" | "repeats">,
   jobId: string,
 ): Promise<void> {
   const { store, logs } = context;
@@ -30,11 +30,8 @@ export async function closeLog(
     }
     if (isSame) return tx.jobs.put({ ...now, logComplete: true });
     const details = { said: job.log, bytes: size };
-    await audit(tx, context, {
-      actor: "server",
-      action: "job.log_mismatch",
-      subject: jobId,
-      details,
-    });
+    const mismatch = { actor: "server", action: "job.log_mismatch", subject: jobId, details };
+    // An agent can show it with every hello.
+    if (context.repeats.isFirst(mismatch)) await audit(tx, context, mismatch);
   });
 }

@@ -3,6 +3,7 @@ import { createHash, generateKeyPairSync, sign } from "node:crypto";
 import { test } from "node:test";
 import { type AgentFrame, helloBytes } from "@exclave/api";
 import { Instant } from "@exclave/core";
+import { createRepeats } from "../access/repeats.ts";
 import { createMemoryJobLogs } from "../job/memory-job-logs.ts";
 import { createMemoryStore } from "../store/memory/memory-store.ts";
 import { AGENT, AT, agentRow, jobRow } from "../testing/rows.ts";
@@ -11,7 +12,8 @@ import { gatherHello } from "./hello-facts.ts";
 
 const NONCE = "nonce";
 
-test("a log that was whole when the server crashed is closed when its agent comes back", async () => {
+/** A job that ended, its log on disk, and what its agent says when it comes back. */
+async function endedJob(said: { readonly sha256?: string } = {}) {
   const store = createMemoryStore();
   const logs = createMemoryJobLogs();
   const { privateKey, publicKey } = generateKeyPairSync("ed25519");
@@ -21,7 +23,7 @@ test("a log that was whole when the server crashed is closed when its agent come
   const job = jobRow({
     state: { status: "succeeded", since: AT },
     endedAt: AT,
-    log: { bytes: text.length, sha256 },
+    log: { bytes: text.length, sha256, ...said },
   });
   await store.transaction(async (tx) => {
     await tx.agents.put(agentRow({ identityKey }));
@@ -50,8 +52,29 @@ test("a log that was whole when the server crashed is closed when its agent come
   };
 
   const settings = { pingMs: 1, reconnectSpreadMs: 1, logCreditBytes: 1, frameBytes: 1 };
-  const context = { store, logs, now: () => Instant.parse(2_000) };
-  await gatherHello(context, hello, { nonce: NONCE, settings, quotas: createAgentQuotas() });
+  const now = () => Instant.parse(2_000);
+  const context = { store, logs, now, repeats: createRepeats({ now }) };
+  const options = { nonce: NONCE, settings, quotas: createAgentQuotas() };
+  return { store, job, comeBack: () => gatherHello(context, hello, options) };
+}
+
+test("a log that was whole when the server crashed is closed when its agent comes back", async () => {
+  const { store, job, comeBack } = await endedJob();
+
+  await comeBack();
 
   assert.equal((await store.read.jobs.get(job.id))?.logComplete, true);
+});
+
+test("a log that is not what the agent said is on record once, however often it comes back", async () => {
+  const { store, job, comeBack } = await endedJob({ sha256: "another" });
+
+  for (let n = 0; n < 5; n++) await comeBack();
+
+  const rows = await store.read.audit.newest(10);
+  assert.deepEqual(
+    rows.map(({ action, subject }) => [action, subject]),
+    [["job.log_mismatch", job.id]],
+  );
+  assert.equal((await store.read.jobs.get(job.id))?.logComplete, false);
 });

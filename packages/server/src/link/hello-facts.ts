@@ -16,7 +16,7 @@ export interface GatheredHello {
 }
 
 export async function gatherHello(
-  context: Pick<ServerContext, "store" | "logs" | "now">,
+  context: Pick<ServerContext, "store" | "logs" | "now" | "repeats">,
   hello: Extract<AgentFrame, { type: "hello" }>,
   options: {
     readonly nonce: string;

@@ -1,5 +1,6 @@
 import { watchEvents } from "@exclave/api";
 import { knownInstall } from "../install/known-install.ts";
+import { drained } from "./drained.ts";
 import { type Handler, streamHandler } from "./handler.ts";
 
 const HEARTBEAT_MS = 15_000;
@@ -23,11 +24,14 @@ export const EVENT_HANDLERS: readonly Handler[] = [
     });
     stream.write(": watching\n\n");
     // So that whatever lies between does not take a quiet stream for a dead one.
-    const heartbeat = setInterval(() => stream.write(": still here\n\n"), HEARTBEAT_MS);
+    const heartbeat = setInterval(() => {
+      if (!stream.writableNeedDrain) stream.write(": still here\n\n");
+    }, HEARTBEAT_MS);
     try {
       const watched = context.live.watch({ after, install, signal: gone.signal });
       for await (const event of watched) {
-        stream.write(`id: ${event.id}\nevent: ${event.kind}\ndata: ${JSON.stringify(event)}\n\n`);
+        const text = `id: ${event.id}\nevent: ${event.kind}\ndata: ${JSON.stringify(event)}\n\n`;
+        if (!stream.write(text)) await drained(stream, gone.signal);
       }
     } catch (reason) {
       if (!gone.signal.aborted) throw reason;

@@ -6,6 +6,7 @@ import { cancelJob as stopJob } from "../job/cancel-job.ts";
 import { viewJob } from "../job/job-view.ts";
 import type { JobRow } from "../store/rows.ts";
 import type { JobQuery, Readers } from "../store/store.ts";
+import { drained } from "./drained.ts";
 import { type Handler, handler, streamHandler } from "./handler.ts";
 import { inTurns } from "./in-turns.ts";
 
@@ -88,18 +89,6 @@ function gapNote(bytes: number): Uint8Array {
 
 function isAllThere({ state, log }: JobRow, offset: number): boolean {
   return isSettled(state) && offset >= (log?.bytes ?? 0);
-}
-
-function drained(stream: NodeJS.EventEmitter, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      stream.off("drain", done);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    stream.on("drain", done);
-    signal.addEventListener("abort", done);
-  });
 }
 
 async function knownJob({ jobs }: Pick<Readers, "jobs">, id: string): Promise<JobRow> {
