@@ -25,7 +25,7 @@ import {
   statementFor,
   type TrustedKey,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/oci";
+import { verifySignature } from "@exclave/machine";
 import type { Dice } from "../simulation/dice.ts";
 import { type Json, mutateAt, type Path, pickOf, placesIn, withValue } from "./mutate.ts";
 

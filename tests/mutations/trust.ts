@@ -22,7 +22,7 @@ import {
   type TrustedKey,
   trustBytes,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/oci";
+import { verifySignature } from "@exclave/machine";
 import type { Dice } from "../simulation/dice.ts";
 import { type Json, mutateAt, pickOf, placesIn } from "./mutate.ts";
 import { flipped, isEnvelopePart, type Keys, makeKeys, mutated } from "./offers.ts";

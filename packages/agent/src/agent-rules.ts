@@ -13,7 +13,7 @@ import {
   type SandboxRules,
   type TrustDocument,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/oci";
+import { verifySignature } from "@exclave/machine";
 import { CLOCK_SKEW_MS } from "./core/agent-limits.ts";
 import type { AgentRules } from "./core/agent-state.ts";
 import { type Identity } from "./identity/identity.ts";

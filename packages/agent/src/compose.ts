@@ -6,7 +6,7 @@ import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { type AgentKind, createSystemTimers } from "@exclave/api";
 import { evaluateConfig, refusePlainHttp } from "@exclave/core";
-import { makePrivate } from "@exclave/oci";
+import { makePrivate } from "@exclave/machine";
 import { type Agent, startAgent } from "./agent.ts";
 import { agentRules } from "./agent-rules.ts";
 import { CLOCK_SKEW_MS } from "./core/agent-limits.ts";

@@ -1,2 +1,1 @@
-export * from "./program/exit-codes.ts";
 export * from "./program/program.ts";

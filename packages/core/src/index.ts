@@ -25,6 +25,7 @@ export * from "./encoding/base64.ts";
 export * from "./encoding/canonical.ts";
 export * from "./encoding/json-depth.ts";
 export * from "./encoding/sha256.ts";
+export * from "./exit-codes.ts";
 export * from "./expression/cel.ts";
 export * from "./expression/check-template.ts";
 export * from "./expression/evaluate-config.ts";

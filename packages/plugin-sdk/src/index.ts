@@ -10,8 +10,8 @@ export {
 export * from "./context.ts";
 export * from "./define-plugin.ts";
 export * from "./kept-port.ts";
+export * from "./machine.ts";
 export * from "./parameters.ts";
-export * from "./process-identity.ts";
 export * from "./program-end.ts";
 export * from "./program-plugin.ts";
 export * from "./run-operation.ts";

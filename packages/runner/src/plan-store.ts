@@ -1,26 +1,16 @@
 // A plan is kept in the install, by the digest of its bytes. What is applied later is exactly what
 // was consented to, or nothing.
 
-import { createHash, randomUUID } from "node:crypto";
-import { mkdir, open, readFile, rename } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Digest, Failure } from "@exclave/core";
+import { writeDurably } from "@exclave/machine";
 
 export async function keepPlan(stateDirectory: string, file: string): Promise<Digest> {
   const bytes = await readFile(file);
   const digest = digestOf(bytes);
-  const directory = join(stateDirectory, "plans");
-  await mkdir(directory, { recursive: true, mode: 0o700 });
-
-  const temporary = join(directory, `.${randomUUID()}`);
-  const handle = await open(temporary, "wx", 0o600);
-  try {
-    await handle.writeFile(bytes);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(temporary, planPath(stateDirectory, digest));
+  await writeDurably(planPath(stateDirectory, digest), bytes);
   return digest;
 }
 

@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import { Failure } from "@exclave/core";
-import { lockFile, makePrivate, privateDirectory } from "@exclave/oci";
+import { lockFile, makePrivate, privateDirectory } from "@exclave/machine";
 
 export interface DataDirectory {
   readonly database: string;

@@ -11,7 +11,7 @@ import {
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure, sha256Hex } from "@exclave/core";
-import { writeDurably } from "./durable-file.ts";
+import { writeDurably } from "@exclave/machine";
 
 export interface SigningKey {
   readonly keyid: string;
@@ -44,7 +44,7 @@ function makeEd25519(): KeyObject {
 
 async function keepKey(file: string, privateKey: KeyObject): Promise<string> {
   const pem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
-  await writeDurably(file, pem, 0o600);
+  await writeDurably(file, pem);
   return pem;
 }
 

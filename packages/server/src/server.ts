@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { resolve } from "node:path";
 import { createSystemTimers } from "@exclave/api";
 import { Failure, InstallId, Instant, refusePlainHttp, refusePlainListener } from "@exclave/core";
+import { writeDurably } from "@exclave/machine";
 import { createRegistryFiles, LISTEN_LIMITS, type ListenLimits, type Registry } from "@exclave/oci";
 import type { Logger } from "pino";
 import { createFailedLogins } from "./access/failed-logins.ts";
@@ -13,7 +14,6 @@ import { createAgentCheckpoints } from "./audit/agent-checkpoints.ts";
 import { openCheckpoints } from "./audit/checkpoints.ts";
 import type { ServerContext } from "./context.ts";
 import { claimDataDirectory, type DataDirectory } from "./data-directory.ts";
-import { writeDurably } from "./durable-file.ts";
 import { newSecret } from "./identifiers.ts";
 import { reconcileInstall } from "./install/install-loop.ts";
 import { createFollowers, FOLLOWER_GRACE_MS, stopAbandoned } from "./job/followers.ts";
@@ -262,7 +262,7 @@ async function listen(
 async function ensureAdminToken(store: Store, file: string, now: () => Instant): Promise<void> {
   const kept = (await readIfThere(file))?.trim();
   const secret = kept ?? `exclave_${newSecret(32)}`;
-  if (kept === undefined) await writeDurably(file, `${secret}\n`, 0o600);
+  if (kept === undefined) await writeDurably(file, `${secret}\n`);
   await store.transaction(async (tx) => {
     const row = tokenRow({ name: "admin", role: "admin" }, secret, now());
     // The file is written first: a crash in between leaves a token nobody knows of yet.

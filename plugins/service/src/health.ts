@@ -2,10 +2,10 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { Failure, type StatusResult } from "@exclave/plugin-sdk";
+import { isRunning } from "@exclave/plugin-sdk/processes";
 import type { Config } from "./config.ts";
 import { readSpec, readStatus, type ServiceStatus } from "./instance.ts";
 import { probeHttp } from "./probe.ts";
-import { isAlive } from "./process-identity.ts";
 
 const PROBE_TIMEOUT_MS = 5_000;
 const POLL_MS = 100;
@@ -19,10 +19,10 @@ export async function checkHealth(
   { path }: Config["health"],
 ): Promise<StatusResult> {
   const status = readStatus(instance);
-  if (!status || !isAlive(status.supervisor)) {
+  if (!status || !isRunning(status.supervisor)) {
     return { health: "missing", because: "its supervisor does not run" };
   }
-  if (!isAlive(status.program)) {
+  if (!isRunning(status.program)) {
     const ended = status.lastExit ?? "has not been started";
     return { health: "degraded", because: `the program ${ended} and is about to be started again` };
   }

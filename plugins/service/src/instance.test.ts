@@ -4,8 +4,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { identifyProcess, isRunning } from "@exclave/plugin-sdk/processes";
 import { instanceFiles, readStatus, startInstance, stopInstance, writeStatus } from "./instance.ts";
-import { identify, isAlive } from "./process-identity.ts";
 
 /** A supervisor that says nothing by itself. */
 async function started(t: TestContext) {
@@ -36,12 +36,12 @@ test("a supervisor can be stopped before it has said anything", async (t) => {
 
   await stopInstance(directory);
 
-  assert.equal(isAlive(supervisor), false);
+  assert.equal(isRunning(supervisor), false);
 });
 
 test("a status from an earlier life does not hide the supervisor that was just started", async (t) => {
   const { directory, supervisor } = await started(t);
-  const self = identify(process.pid);
+  const self = identifyProcess(process.pid);
   assert.ok(self);
 
   writeStatus(directory, {

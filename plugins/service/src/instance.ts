@@ -7,12 +7,11 @@ import { closeSync, existsSync, openSync, readFileSync, renameSync, writeFileSyn
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
-  identify,
-  isAlive,
+  identifyProcess,
+  isRunning,
   type ProcessIdentity,
-  sendSignal,
-  signalGroup,
-} from "./process-identity.ts";
+  signalProcess,
+} from "@exclave/plugin-sdk/processes";
 
 export interface ServiceSpec {
   readonly name: string;
@@ -62,9 +61,9 @@ export function readStatus(directory: string): ServiceStatus | undefined {
   const started = readJson(instanceFiles(directory).started) as ProcessIdentity | undefined;
   const isSaidByIt =
     said?.supervisor.pid === started?.pid && said?.supervisor.startTime === started?.startTime;
-  if (isSaidByIt || !isAlive(started)) return said;
+  if (isSaidByIt || !isRunning(started)) return said;
   // A program of an earlier life that still runs is this one's to end, or whoever stops it.
-  const program = isAlive(said?.program) ? { program: said.program } : {};
+  const program = isRunning(said?.program) ? { program: said.program } : {};
   return { state: "backing-off", supervisor: started, restarts: 0, ...program };
 }
 
@@ -111,7 +110,7 @@ export function startInstance(directory: string, { node, script }: SupervisorPro
     child.unref();
     // On record before it says so itself, so that it can be stopped from its first moment on; in a file
     // of our own, so that this never takes back what the supervisor has said by now.
-    const supervisor = child.pid === undefined ? undefined : identify(child.pid);
+    const supervisor = child.pid === undefined ? undefined : identifyProcess(child.pid);
     if (supervisor) writeJson(instanceFiles(directory).started, supervisor);
   } finally {
     closeSync(log);
@@ -123,9 +122,9 @@ export async function stopInstance(directory: string): Promise<void> {
   const status = readStatus(directory);
   if (!status) return;
   const graceMs = (readSpec(directory)?.graceMs ?? 10_000) + 5_000;
-  if (isAlive(status.supervisor)) sendSignal(status.supervisor.pid, "SIGTERM");
-  if (!(await isGone(status.supervisor, graceMs)) && isAlive(status.supervisor)) {
-    sendSignal(status.supervisor.pid, "SIGKILL");
+  if (isRunning(status.supervisor)) signalProcess(status.supervisor.pid, "SIGTERM");
+  if (!(await isGone(status.supervisor, graceMs)) && isRunning(status.supervisor)) {
+    signalProcess(status.supervisor.pid, "SIGKILL");
     await isGone(status.supervisor, 5_000);
   }
   // The supervisor takes the program with it, unless it was killed itself.
@@ -139,7 +138,7 @@ export async function stopInstance(directory: string): Promise<void> {
 
 async function isGone(identity: ProcessIdentity | undefined, withinMs: number): Promise<boolean> {
   const deadline = performance.now() + withinMs;
-  while (isAlive(identity)) {
+  while (isRunning(identity)) {
     if (performance.now() > deadline) return false;
     await sleep(25);
   }
@@ -152,4 +151,9 @@ export function tailLog(directory: string, lines: number): string[] {
   const text = [olderLog, log].map((path) => (existsSync(path) ? readFileSync(path, "utf8") : ""));
   const all = text.join("").replace(/\n$/, "").split("\n");
   return all.slice(Math.max(0, all.length - lines));
+}
+
+/** To every process of the group it leads; to nobody if it is gone. */
+export function signalGroup(identity: ProcessIdentity | undefined, signal: NodeJS.Signals): void {
+  if (isRunning(identity)) signalProcess(-identity.pid, signal);
 }

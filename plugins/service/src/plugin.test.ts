@@ -8,10 +8,10 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Failure } from "@exclave/plugin-sdk";
+import { isRunning } from "@exclave/plugin-sdk/processes";
 import { createTestContext, type TestContext as Harness } from "@exclave/plugin-sdk/testing";
 import { readStatus } from "./instance.ts";
 import { plugin } from "./plugin.ts";
-import { isAlive } from "./process-identity.ts";
 import { currentInstance } from "./service-state.ts";
 
 const SERVER = `
@@ -91,7 +91,7 @@ test("a changed configuration replaces the program on the same port", async (t) 
 
   assert.equal(await answer(second.outputs.url), "good day");
   assert.equal(second.outputs.port, first.outputs.port);
-  assert.ok(!isAlive(before.supervisor) && !isAlive(before.program));
+  assert.ok(!isRunning(before.supervisor) && !isRunning(before.program));
   assert.equal((await readdir(join(context.stateDirectory, "instances"))).length, 1);
 });
 
@@ -123,7 +123,7 @@ test("a first version that never gets well leaves nothing running", async (t) =>
 
   const [instance = ""] = await readdir(join(context.stateDirectory, "instances"));
   const status = readStatus(join(context.stateDirectory, "instances", instance));
-  assert.ok(!isAlive(status?.supervisor) && !isAlive(status?.program));
+  assert.ok(!isRunning(status?.supervisor) && !isRunning(status?.program));
   assert.deepEqual(await readdir(context.runDirectory), []);
   assert.equal(await health(context), "missing");
 });
@@ -161,11 +161,11 @@ test("a lost supervisor is missing, and an apply brings it back without a second
   const { supervisor, program } = processes(context);
 
   process.kill(supervisor.pid, "SIGKILL");
-  await until(() => !isAlive(supervisor));
+  await until(() => !isRunning(supervisor));
   assert.equal(await health(context), "missing");
   const { outputs } = await context.run("apply");
 
-  assert.ok(!isAlive(program), "the program of the lost supervisor must be gone");
+  assert.ok(!isRunning(program), "the program of the lost supervisor must be gone");
   assert.equal(await answer(outputs.url), "hello");
 });
 
@@ -178,7 +178,7 @@ test("the sandbox can stop it and start it again from what it left in the run di
   assert.equal(word.startTime, before.supervisor.startTime);
 
   process.kill(word.pid, "SIGTERM");
-  await until(() => !isAlive(before.supervisor) && !isAlive(before.program));
+  await until(() => !isRunning(before.supervisor) && !isRunning(before.program));
   const [program, ...args] = word.argv;
   spawn(program, args, { cwd: word.cwd, detached: true, stdio: "ignore", env: {} }).unref();
 
@@ -247,7 +247,7 @@ test("destroy ends everything the program started, and can be repeated", async (
 
   await context.run("destroy");
 
-  assert.ok(!isAlive(supervisor) && !isAlive(parent));
+  assert.ok(!isRunning(supervisor) && !isRunning(parent));
   assert.throws(() => process.kill(child, 0), { code: "ESRCH" });
   assert.deepEqual(await readdir(context.stateDirectory), []);
   assert.deepEqual(await readdir(context.runDirectory), []);

@@ -15,21 +15,21 @@ import {
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
+  identifyProcess,
+  isRunning,
+  type ProcessIdentity,
+  signalProcess,
+} from "@exclave/plugin-sdk/processes";
+import {
   instanceFiles,
   readSaidStatus,
   readSpec,
   type ServiceSpec,
   type ServiceStatus,
+  signalGroup,
   writeJson,
   writeStatus,
 } from "./instance.ts";
-import {
-  identify,
-  isAlive,
-  type ProcessIdentity,
-  sendSignal,
-  signalGroup,
-} from "./process-identity.ts";
 
 const BACKOFF_MS = { first: 200, most: 10_000 };
 /** A program that stayed up this long is forgiven its earlier ends. */
@@ -52,11 +52,11 @@ function keepFromFirstVictims(): void {
 
 async function supervise(directory: string): Promise<void> {
   const spec = readSpec(directory);
-  const self = identify(process.pid);
+  const self = identifyProcess(process.pid);
   if (!spec || !self) throw new Error(`${directory} holds no service`);
 
   const earlier = readSaidStatus(directory);
-  if (earlier?.supervisor.pid !== self.pid && isAlive(earlier?.supervisor)) return;
+  if (earlier?.supervisor.pid !== self.pid && isRunning(earlier?.supervisor)) return;
   // A supervisor that was killed left its program behind, and that one holds the port.
   await endProgram(earlier?.program, spec.graceMs);
 
@@ -121,7 +121,7 @@ async function runOnce(
       resolve(signal ? `was ended by ${signal}` : `exited with ${code}`),
     );
   });
-  const program = child.pid === undefined ? undefined : identify(child.pid);
+  const program = child.pid === undefined ? undefined : identifyProcess(child.pid);
   if (program) onStart(program);
 
   const stop = new Promise<void>((resolve) => {
@@ -132,14 +132,14 @@ async function runOnce(
   if (stopping.aborted) await endProgram(program, spec.graceMs);
   const how = await ended;
   // What the program started and did not end itself would hold the port of the next one.
-  if (program) sendSignal(-program.pid, "SIGKILL");
+  if (program) signalProcess(-program.pid, "SIGKILL");
   return how;
 }
 
 async function endProgram(program: ProcessIdentity | undefined, graceMs: number): Promise<void> {
   signalGroup(program, "SIGTERM");
   const deadline = performance.now() + graceMs;
-  while (isAlive(program) && performance.now() < deadline) await sleep(25);
+  while (isRunning(program) && performance.now() < deadline) await sleep(25);
   signalGroup(program, "SIGKILL");
 }
 

@@ -2,19 +2,9 @@
 // before each apply, and the configuration that was applied last. All of it may hold secrets, so
 // all of it is readable by its owner alone.
 
-import {
-  copyFile,
-  cp,
-  link,
-  mkdir,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  writeFile,
-} from "node:fs/promises";
+import { copyFile, cp, link, mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { Failure, z } from "@exclave/plugin-sdk";
+import { Failure, writeDurably, z } from "@exclave/plugin-sdk";
 import { ToolName } from "./tool.ts";
 
 const BACKUPS_KEPT = 5;
@@ -76,7 +66,7 @@ export async function keepApplied(
     await rm(kept, { recursive: true, force: true });
     await rename(draft, kept);
   }
-  await writePrivate(join(directory, "applied.json"), JSON.stringify(applied));
+  await writeDurably(join(directory, "applied.json"), JSON.stringify(applied));
 }
 
 /** Everything but providers (large, and never changed) and what belongs to one working directory. */
@@ -171,10 +161,4 @@ export async function forgetState(state: ComponentState): Promise<void> {
       .filter((path) => !kept.has(path))
       .map((path) => rm(path, { recursive: true, force: true })),
   );
-}
-
-export async function writePrivate(path: string, content: string): Promise<void> {
-  const draft = `${path}.draft`;
-  await writeFile(draft, content, { mode: 0o600 });
-  await rename(draft, path);
 }

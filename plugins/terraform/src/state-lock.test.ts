@@ -66,7 +66,7 @@ describe("withStateLock", () => {
 
   test("is not fooled by another process that got the number of a dead owner", async (t) => {
     const { state, options, said } = await anyState(t);
-    const now = await identifyProcess(process.pid);
+    const now = identifyProcess(process.pid);
     const processes = [{ ...now, startTime: "1" }];
     await writeFile(state.ownerFile, JSON.stringify({ ...OWNER, processes }));
     await writeFile(state.lockFile, "{}");
@@ -79,7 +79,7 @@ describe("withStateLock", () => {
 
   test("an owner from before a restart of the machine is over", async (t) => {
     const { state, options, said } = await anyState(t);
-    const now = await identifyProcess(process.pid);
+    const now = identifyProcess(process.pid);
     const processes = [{ ...now, bootId: "an earlier life" }];
     await writeFile(state.ownerFile, JSON.stringify({ ...OWNER, processes }));
 
@@ -90,7 +90,7 @@ describe("withStateLock", () => {
 
   test("the lock lives as long as a program that was started under it", async (t) => {
     const { state, options } = await anyState(t);
-    const now = await identifyProcess(process.pid);
+    const now = identifyProcess(process.pid);
     const processes = [{ pid: 2 ** 22, startTime: "1" }, now];
     await writeFile(state.ownerFile, JSON.stringify({ ...OWNER, processes }));
 

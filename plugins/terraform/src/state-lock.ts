@@ -5,8 +5,15 @@
 import { randomBytes } from "node:crypto";
 import { link, readFile, rm, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Failure, identifyProcess, isRunning, ProcessIdentity, z } from "@exclave/plugin-sdk";
-import { type ComponentState, writePrivate } from "./component-state.ts";
+import {
+  Failure,
+  identifyProcess,
+  isRunning,
+  ProcessIdentity,
+  writeDurably,
+  z,
+} from "@exclave/plugin-sdk";
+import type { ComponentState } from "./component-state.ts";
 
 export const LockOwner = z.object({
   job: z.string(),
@@ -58,7 +65,7 @@ export async function withStateLock<Result>(
   work: (lock: HeldLock) => Promise<Result>,
 ): Promise<Result> {
   const { state, job, attempt } = options;
-  const self = await identifyProcess(process.pid);
+  const self = identifyProcess(process.pid);
   const processes = self ? [self] : [];
   await take(options, { job, attempt, processes });
   let recording = Promise.resolve();
@@ -74,10 +81,10 @@ export async function withStateLock<Result>(
   }
 
   async function record(pid: number): Promise<void> {
-    const program = await identifyProcess(pid);
+    const program = identifyProcess(pid);
     if (!program) return;
     processes.push(program);
-    await writePrivate(state.ownerFile, JSON.stringify({ job, attempt, processes }));
+    await writeDurably(state.ownerFile, JSON.stringify({ job, attempt, processes }));
   }
 
   // The tool holds a lock of its own, so it may go on; but somebody should know.
@@ -112,8 +119,8 @@ async function look({ ownerFile }: ComponentState): Promise<LockFacts> {
   const text = await readFile(ownerFile, "utf8").catch(() => undefined);
   if (text === undefined) return { owner: undefined, isOwnerRunning: false };
   const owner = parseOwner(text);
-  const running = owner === "unreadable" ? [] : await Promise.all(owner.processes.map(isRunning));
-  return { owner, isOwnerRunning: running.includes(true) };
+  const processes = owner === "unreadable" ? [] : owner.processes;
+  return { owner, isOwnerRunning: processes.some((one) => isRunning(one)) };
 }
 
 function parseOwner(text: string): LockOwner | "unreadable" {

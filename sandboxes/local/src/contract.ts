@@ -1,7 +1,6 @@
 // The contract of a local install: made once, when its directory is claimed.
 
-import { choosePort, SandboxContract } from "@exclave/plugin-sdk";
-import { writeWhole } from "./files.ts";
+import { choosePort, SandboxContract, writeDurably } from "@exclave/plugin-sdk";
 import type { Home } from "./home.ts";
 
 export async function newContract(
@@ -28,5 +27,5 @@ export async function newContract(
 }
 
 export function writeContract(home: Home, contract: SandboxContract): Promise<void> {
-  return writeWhole(home.contract, JSON.stringify(contract, undefined, 2));
+  return writeDurably(home.contract, JSON.stringify(contract, undefined, 2));
 }

@@ -1,14 +1,7 @@
-// Small things done to files the same way everywhere: whole or not at all, and private.
+// Small things done to files the same way everywhere.
 
-import { randomBytes } from "node:crypto";
-import { chmod, lstat, readdir, rename, stat, writeFile } from "node:fs/promises";
+import { chmod, lstat, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-
-export async function writeWhole(path: string, content: string): Promise<void> {
-  const draft = `${path}.${randomBytes(4).toString("hex")}.draft`;
-  await writeFile(draft, content, { mode: 0o600, flush: true });
-  await rename(draft, path);
-}
 
 export function isThere(path: string): Promise<boolean> {
   return stat(path).then(

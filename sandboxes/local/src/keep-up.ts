@@ -124,7 +124,7 @@ export function keepUp(program: KeptProgram): Keeping {
 
   async function endChild(): Promise<void> {
     const current = child;
-    const identity = current?.pid === undefined ? undefined : await identifyProcess(current.pid);
+    const identity = current?.pid === undefined ? undefined : identifyProcess(current.pid);
     if (!identity) return;
     const inTime = await stopProcess(identity, { graceMs: program.stopGraceMs });
     if (!inTime) program.log(`${program.name} did not end by itself and was killed`);

@@ -322,7 +322,7 @@ async function starts(home: Home): Promise<Start[]> {
 async function assertGone(pids: Record<string, number | undefined>): Promise<void> {
   for (const [name, pid] of Object.entries(pids)) {
     assert.ok(pid, `${name} was not running before`);
-    assert.equal(await identifyProcess(pid), undefined, `${name} still runs`);
+    assert.equal(identifyProcess(pid), undefined, `${name} still runs`);
   }
 }
 

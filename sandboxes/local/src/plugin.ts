@@ -14,14 +14,16 @@ import {
   type OperationContext,
   type Plugin,
   SandboxContract,
+  signalProcess,
+  writeDurably,
   z,
 } from "@exclave/plugin-sdk";
 import { newContract, writeContract } from "./contract.ts";
 import { programEnvironment } from "./environment.ts";
-import { isThere, makeWritable, writeWhole } from "./files.ts";
+import { isThere, makeWritable } from "./files.ts";
 import { findHome, isFree } from "./find-home.ts";
 import { type Home, readContract } from "./home.ts";
-import { runningProcess, signal } from "./process-record.ts";
+import { runningProcess } from "./process-record.ts";
 import { installPrograms, type ProgramSource } from "./programs.ts";
 import { stopInstall, supervisorRecord } from "./stop-install.ts";
 import { makeKeys } from "./token-keys.ts";
@@ -170,7 +172,7 @@ async function seedRegistry(context: Context, home: Home): Promise<void> {
   const program = [join(home.programs, "registry.mjs"), "--directory", home.registryContent];
   const seed = ["--import-layout", layout, "--repository", repository, "--digest", digest];
   await context.run(home.node, [...program, ...seed, "--tag", "seed"]);
-  await writeWhole(
+  await writeDurably(
     home.seeded,
     JSON.stringify({ digest: artifact.digest } satisfies z.infer<typeof Seeded>),
   );
@@ -183,7 +185,7 @@ async function leaveJoinString({ parameters }: Context, home: Home): Promise<boo
   if (joinString === undefined) {
     throw new Failure("invalid", "setup needs a join string for the install's agent");
   }
-  await writeWhole(home.joinFile, joinString);
+  await writeDurably(home.joinFile, joinString);
   return true;
 }
 
@@ -197,7 +199,7 @@ async function startSupervisor(
   if (running) {
     if (!needsRestart) return;
     context.log("restarting agent and registry with what is new");
-    signal(running.pid, "SIGHUP");
+    signalProcess(running.pid, "SIGHUP");
     return;
   }
   const log = openSync(join(home.logs, "init.log"), "a", 0o600);

@@ -7,8 +7,7 @@ import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { identifyProcess, isRunning, ProcessIdentity, z } from "@exclave/plugin-sdk";
-import { writeWhole } from "./files.ts";
+import { identifyProcess, isRunning, ProcessIdentity, writeDurably, z } from "@exclave/plugin-sdk";
 import { stopProcess } from "./process-record.ts";
 
 const RunEntry = z.looseObject({
@@ -29,7 +28,7 @@ export interface RunEntryOptions {
 /** Starts again what is on record and not running: after a stop, or a restart of the machine. */
 export async function startRunEntries(options: RunEntryOptions): Promise<void> {
   for (const { path, entry } of await readRunEntries(options)) {
-    if (await isRunning(entry)) continue;
+    if (isRunning(entry)) continue;
     try {
       await startRunEntry(path, entry, options);
       options.log(`started ${entry.name} again`);
@@ -56,9 +55,9 @@ async function startRunEntry(
     });
     await once(child, "spawn");
     child.unref();
-    const identity = child.pid === undefined ? undefined : await identifyProcess(child.pid);
+    const identity = child.pid === undefined ? undefined : identifyProcess(child.pid);
     if (!identity) throw new Error("it ended at once");
-    await writeWhole(path, JSON.stringify({ ...entry, ...identity }));
+    await writeDurably(path, JSON.stringify({ ...entry, ...identity }));
   } finally {
     closeSync(log);
   }

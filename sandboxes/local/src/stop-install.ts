@@ -3,9 +3,9 @@
 
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { isRunning } from "@exclave/plugin-sdk";
+import { isRunning, signalProcess } from "@exclave/plugin-sdk";
 import type { Home } from "./home.ts";
-import { ended, runningProcess, signal, stopProcess } from "./process-record.ts";
+import { ended, runningProcess, stopProcess } from "./process-record.ts";
 import { stopRunEntries } from "./run-entries.ts";
 import { stopJobs } from "./stop-jobs.ts";
 
@@ -24,10 +24,10 @@ export async function stopInstall(options: StopInstallOptions): Promise<void> {
   const supervisor = await runningProcess(supervisorRecord(home));
   if (supervisor) {
     log("stopping the install");
-    signal(supervisor.pid, "SIGTERM");
-    if (!(await ended(supervisor, SUPERVISOR_GRACE_MS)) && (await isRunning(supervisor))) {
+    signalProcess(supervisor.pid, "SIGTERM");
+    if (!(await ended(supervisor, SUPERVISOR_GRACE_MS)) && isRunning(supervisor)) {
       log("the supervisor did not end by itself and is killed");
-      signal(supervisor.pid, "SIGKILL");
+      signalProcess(supervisor.pid, "SIGKILL");
       await ended(supervisor, Number.POSITIVE_INFINITY);
     }
   }

@@ -29,7 +29,7 @@ describe("the supervisor of a local install", () => {
         const now = await runningProcess(childRecord(home, name));
         return now && now.pid !== before.pid ? now : undefined;
       });
-      assert.ok(await isRunning(after));
+      assert.ok(isRunning(after));
     });
   }
 
@@ -101,7 +101,7 @@ describe("the supervisor of a local install", () => {
       return now && now.pid !== agent.pid ? now : undefined;
     });
 
-    assert.equal(await isRunning(agent), false, "two agents at once");
+    assert.equal(isRunning(agent), false, "two agents at once");
   });
 
   test("--stop leaves nothing running: agent, registry, jobs, services", async (t) => {
@@ -114,7 +114,7 @@ describe("the supervisor of a local install", () => {
 
     assert.equal(code, 0, output);
     for (const part of [...parts, service, ...job]) {
-      assert.equal(await isRunning(part), false, `${part.pid} still runs`);
+      assert.equal(isRunning(part), false, `${part.pid} still runs`);
     }
     assert.deepEqual(await readdir(home.run), ["web.json"], "the record stays for the next start");
   });
@@ -122,14 +122,14 @@ describe("the supervisor of a local install", () => {
   test("--stop also ends a program on record that leads no group", async (t) => {
     const home = await runningInstall(t);
     const started = spawn(process.execPath, STAY, { stdio: "ignore" });
-    const identity = await identifyProcess(started.pid ?? 0);
+    const identity = identifyProcess(started.pid ?? 0);
     assert.ok(identity);
     const entry = { name: "web", ...identity, argv: ["true"], cwd: home.directory };
     await writeFile(join(home.run, "web.json"), JSON.stringify(entry));
 
     await stopInstall({ home, log: () => undefined, graceMs: 100 });
 
-    assert.equal(await isRunning(identity), false);
+    assert.equal(isRunning(identity), false);
   });
 
   test("brings services back that were stopped, and puts their new process on record", async (t) => {
@@ -237,7 +237,7 @@ function launch(t: NodeTest, argv: readonly string[]): number {
   assert.ok(pid);
   started.unref();
   t.after(async () => {
-    if (await identifyProcess(pid)) process.kill(pid, "SIGTERM");
+    if (identifyProcess(pid)) process.kill(pid, "SIGTERM");
   });
   return pid;
 }
@@ -246,7 +246,7 @@ const STAY = ["-e", "setInterval(() => undefined, 60_000)"];
 
 /** A program that stays, on record the way a component's plugin leaves one. */
 async function leaveService(t: NodeTest, home: Home, name: string): Promise<ProcessIdentity> {
-  const identity = await identifyProcess(launch(t, STAY));
+  const identity = identifyProcess(launch(t, STAY));
   assert.ok(identity);
   const entry = { name, ...identity, argv: [process.execPath, ...STAY], cwd: home.directory };
   await mkdir(home.run, { recursive: true });
@@ -256,11 +256,11 @@ async function leaveService(t: NodeTest, home: Home, name: string): Promise<Proc
 
 /** A job of the process runtime: its program, and a keeper that ends once the program has. */
 async function leaveJob(t: NodeTest, home: Home, name: string): Promise<ProcessIdentity[]> {
-  const program = await identifyProcess(launch(t, STAY));
+  const program = identifyProcess(launch(t, STAY));
   assert.ok(program);
   const watch = `process.on("SIGTERM", () => undefined);
     setInterval(() => { try { process.kill(${program.pid}, 0) } catch { process.exit() } }, 20);`;
-  const keeper = await identifyProcess(launch(t, ["-e", watch]));
+  const keeper = identifyProcess(launch(t, ["-e", watch]));
   assert.ok(keeper);
   const directory = join(home.runtime, "jobs", name);
   await mkdir(directory, { recursive: true });

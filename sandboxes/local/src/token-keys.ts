@@ -7,9 +7,8 @@ import {
   generateKeyPairSync,
   type KeyObject,
 } from "node:crypto";
-import { mkdir, readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { writeWhole } from "./files.ts";
+import { readFile } from "node:fs/promises";
+import { writeDurably } from "@exclave/plugin-sdk";
 import type { Home } from "./home.ts";
 
 /** Whether something had to be made: the registry then has to read it. */
@@ -19,9 +18,8 @@ export async function makeKeys(home: Home): Promise<boolean> {
   const wanted = createPublicKey(privateKey).export({ type: "spki", format: "pem" }).toString();
   const there = await readFile(home.tokenPublicKey, "utf8").catch(() => undefined);
   if (there === wanted) return false;
-  await mkdir(join(home.tokenKey, ".."), { recursive: true, mode: 0o700 });
-  await writeWhole(home.tokenKey, privateKey.export({ type: "pkcs8", format: "pem" }).toString());
-  await writeWhole(home.tokenPublicKey, wanted);
+  await writeDurably(home.tokenKey, privateKey.export({ type: "pkcs8", format: "pem" }).toString());
+  await writeDurably(home.tokenPublicKey, wanted);
   return true;
 }
 

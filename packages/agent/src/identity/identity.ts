@@ -4,8 +4,8 @@
 import { createPrivateKey, type KeyObject, sign } from "node:crypto";
 import { AgentKind } from "@exclave/api";
 import { AgentId, AppId, Audience, Failure, InstallName } from "@exclave/core";
+import { readIfThere, writeDurably } from "@exclave/machine";
 import { z } from "zod";
-import { readIfThere, writeDurably } from "../durable-file.ts";
 
 const PinnedKey = z.object({ keyid: z.string(), spki: z.base64() });
 export const PinnedKeys = z.object({ director: PinnedKey, release: PinnedKey });

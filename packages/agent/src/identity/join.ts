@@ -17,7 +17,7 @@ import {
   refusePlainHttp,
   type TrustDocument,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/oci";
+import { verifySignature } from "@exclave/machine";
 import { type Identity, signWith } from "./identity.ts";
 import { type JoiningKeys, makeJoiningKeys } from "./joining-keys.ts";
 

@@ -2,8 +2,8 @@
 // tried again with the same keys, which the server knows as the ones that spent the secret.
 
 import { createHash, generateKeyPairSync } from "node:crypto";
+import { readIfThere, writeDurably } from "@exclave/machine";
 import { z } from "zod";
-import { readIfThere, writeDurably } from "../durable-file.ts";
 
 export interface JoiningKeys {
   /** PKCS #8, PEM. */

@@ -7,7 +7,7 @@ import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { AgentEvent } from "@exclave/api";
 import { Failure, JobName } from "@exclave/core";
-import { privateDatabase } from "@exclave/oci";
+import { privateDatabase } from "@exclave/machine";
 import { z } from "zod";
 import {
   JobRecord,

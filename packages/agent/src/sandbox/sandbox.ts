@@ -3,8 +3,8 @@
 
 import { createPrivateKey, type KeyObject, randomUUID } from "node:crypto";
 import { Failure, parseSandboxContract, type SandboxContract } from "@exclave/core";
+import { readIfThere } from "@exclave/machine";
 import { type Access, mintToken } from "@exclave/oci";
-import { readIfThere } from "../durable-file.ts";
 import type { RegistryShare } from "./own-repository.ts";
 
 export async function readSandbox(path: string): Promise<SandboxContract> {

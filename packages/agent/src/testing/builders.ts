@@ -23,7 +23,7 @@ import {
   signEnvelope,
   type TrustDocument,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/oci";
+import { verifySignature } from "@exclave/machine";
 import type { AgentRules, CancelCommand } from "../core/agent-state.ts";
 import type { JobRecord } from "../journal/journal.ts";
 import type { Log } from "../log.ts";

@@ -10,7 +10,7 @@ import {
   Instant,
   type TrustDocument,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/oci";
+import { verifySignature } from "@exclave/machine";
 import type { PinnedKeys } from "../identity/identity.ts";
 
 export interface AdoptTrust {

@@ -1,9 +1,7 @@
 // The trust document this agent goes by, as a file of its own: the newest it was given, durable before
 // it counts. It is not in the journal, so that a lost journal does not take an agent back to older keys.
 
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, writeSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { dirname } from "node:path";
 import {
   Envelope,
   Failure,
@@ -17,6 +15,7 @@ import {
   type TrustedKey,
   type TrustRole,
 } from "@exclave/core";
+import { writeDurablySync } from "@exclave/machine";
 import { z } from "zod";
 
 export interface TrustFile {
@@ -80,20 +79,5 @@ function readKept(path: string, text: string): TrustDocument {
 
 /** Without waiting: it is written within one step of the agent, before what follows from it. */
 function writeKept(path: string, envelope: Envelope): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  const draft = `${path}.${process.pid}.draft`;
-  const file = openSync(draft, "w", 0o600);
-  try {
-    writeSync(file, `${JSON.stringify({ version: 1, envelope })}\n`);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
-  renameSync(draft, path);
-  const directory = openSync(dirname(path), "r");
-  try {
-    fsyncSync(directory);
-  } finally {
-    closeSync(directory);
-  }
+  writeDurablySync(path, `${JSON.stringify({ version: 1, envelope })}\n`);
 }

@@ -6,19 +6,10 @@
 // it, so that one entry cannot stand in for another.
 
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
-import {
-  closeSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeSync,
-} from "node:fs";
+import { readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Failure } from "@exclave/core";
+import { isMissing, writeDurablySync } from "@exclave/machine";
 import { z } from "zod";
 import type { Log } from "../log.ts";
 
@@ -170,35 +161,14 @@ function readIfThere(path: string): Buffer | undefined {
   }
 }
 
-function isMissing(reason: unknown): boolean {
-  return (reason as NodeJS.ErrnoException).code === "ENOENT";
-}
-
 function writeWhole(path: string, bytes: Buffer): void {
   const directory = dirname(path);
-  const draft = `${path}.draft`;
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
-    withFile(draft, "w", (file) => {
-      for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
-      fsyncSync(file);
-    });
-    renameSync(draft, path);
-    withFile(directory, "r", fsyncSync);
+    writeDurablySync(path, bytes);
   } catch (cause) {
-    rmSync(draft, { force: true });
     const { code, message } = cause as NodeJS.ErrnoException;
     const isFull = code === "ENOSPC" || code === "EDQUOT";
     const text = `the vault in ${directory} cannot be written: ${message}`;
     throw new Failure(isFull ? "disk_full" : "unavailable", text, { cause });
-  }
-}
-
-function withFile(path: string, flags: string, work: (file: number) => void): void {
-  const file = openSync(path, flags, 0o600);
-  try {
-    work(file);
-  } finally {
-    closeSync(file);
   }
 }

@@ -9,9 +9,9 @@ import {
   PluginDescriptor,
   parseApp,
 } from "@exclave/core";
+import { isMissing } from "@exclave/machine";
 import { parse } from "yaml";
 import { z } from "zod";
-import { isMissing } from "../connection/files.ts";
 import { CliProblem, type Place } from "../program/problem.ts";
 import type { KnownTypes } from "./known-plugins.ts";
 

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
 import { Digest, type TarEntry, writeTar } from "@exclave/core";
-import { readIfThere } from "../connection/files.ts";
+import { readIfThere } from "@exclave/machine";
 import { CliProblem } from "../program/problem.ts";
 
 export interface SourceArchive {

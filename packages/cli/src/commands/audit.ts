@@ -1,13 +1,12 @@
 import { resolve } from "node:path";
 import type { AuditView } from "@exclave/api";
 import { createRecordVerifier, Instant, type RecordCheck } from "@exclave/core";
+import { verifySignature, writeDurably } from "@exclave/machine";
 import type { Command } from "commander";
 import { z } from "zod";
 import { type AgentSightings, askAgents } from "../audit/ask-agents.ts";
 import { fetchRecord, newestRows } from "../audit/fetch-record.ts";
 import { exportText, readCheckpoints, readExport } from "../audit/record-files.ts";
-import { verifySignature } from "../audit/verify-signature.ts";
-import { writePrivateFile } from "../connection/files.ts";
 import { table, time } from "../output/output.ts";
 import { count } from "../program/arguments.ts";
 import { type Cli, handler, type World } from "../program/cli.ts";
@@ -82,7 +81,7 @@ export function addAuditCommands(program: Command, world: World): void {
       handler(world, z.object({}), async ({ cli }, file: string) => {
         const record = await fetchRecord(await cli.connect());
         const path = resolve(world.directory, file);
-        await writePrivateFile(path, exportText(record));
+        await writeDurably(path, exportText(record));
         const { rows } = record;
         cli.print({
           value: { file: path, rows },

@@ -1,11 +1,11 @@
 import { chmod, mkdir, readdir, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { AppName, appJsonSchema } from "@exclave/core";
+import { isMissing } from "@exclave/machine";
 import type { Command } from "commander";
 import { z } from "zod";
 import { reachableTypes } from "../app/known-plugins.ts";
 import { scaffold } from "../app/scaffold.ts";
-import { isMissing } from "../connection/files.ts";
 import { handler, type World } from "../program/cli.ts";
 import { CliProblem, checked } from "../program/problem.ts";
 

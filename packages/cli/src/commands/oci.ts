@@ -1,7 +1,7 @@
+import { EXIT } from "@exclave/core";
 import type { Command } from "commander";
 import { repeated } from "../program/arguments.ts";
 import { createCli, type World } from "../program/cli.ts";
-import { EXIT } from "../program/exit-codes.ts";
 import { programOf, runProgram } from "../program/package-program.ts";
 import { CliProblem, ExitWith } from "../program/problem.ts";
 

@@ -2,9 +2,9 @@
 // could name one, nearest first: options, environment, the current context, the server running here.
 
 import { readFile } from "node:fs/promises";
+import { readIfThere } from "@exclave/machine";
 import { z } from "zod";
 import { CliProblem } from "../program/problem.ts";
-import { readIfThere } from "./files.ts";
 import type { Home } from "./home.ts";
 import type { Context, Settings } from "./settings.ts";
 
@@ -30,9 +30,17 @@ export const UpRecord = z.object({
   url: z.url(),
   pid: z.int(),
   startTime: z.string(),
+  bootId: z.string().optional(),
   /** What it started, so that the next one can end what a killed one left behind. */
   children: z
-    .array(z.object({ name: z.string(), pid: z.int(), startTime: z.string() }))
+    .array(
+      z.object({
+        name: z.string(),
+        pid: z.int(),
+        startTime: z.string(),
+        bootId: z.string().optional(),
+      }),
+    )
     .default([]),
 });
 export type UpRecord = z.infer<typeof UpRecord>;

@@ -1,10 +1,10 @@
 // The settings of this machine: which servers there are and which one is meant by default. One file,
 // readable by its owner alone, because a context may hold a token.
 
+import { readIfThere, writeDurably } from "@exclave/machine";
 import { parse, stringify } from "yaml";
 import { z } from "zod";
 import { CliProblem } from "../program/problem.ts";
-import { readIfThere, writePrivateFile } from "./files.ts";
 import type { Home } from "./home.ts";
 
 export const Context = z.strictObject({
@@ -36,7 +36,7 @@ export async function readSettings(home: Home): Promise<Settings> {
 }
 
 export async function writeSettings(home: Home, settings: Settings): Promise<void> {
-  await writePrivateFile(home.settingsFile, stringify(settings));
+  await writeDurably(home.settingsFile, stringify(settings));
 }
 
 /** Settings with one more context; the first one becomes the current one. */

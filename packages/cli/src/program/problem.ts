@@ -1,9 +1,8 @@
 // Ending with a reason: one sentence, what to do about it, and the exit code that scripts see.
 
-import { Failure, systemFailure } from "@exclave/core";
+import { EXIT, type ExitCode, exitCodeOf, Failure, systemFailure } from "@exclave/core";
 import { CommanderError } from "commander";
 import { z } from "zod";
-import { EXIT, type ExitCode, exitCodeOf } from "./exit-codes.ts";
 
 export interface ProblemOptions {
   readonly hint?: string;

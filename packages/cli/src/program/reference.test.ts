@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
+import { EXIT, EXIT_MEANS } from "@exclave/core";
 import { writtenPages } from "../testing/written-pages.ts";
-import { EXIT, EXIT_MEANS } from "./exit-codes.ts";
 
 for (const { file, text } of writtenPages()) {
   test(`${file.pathname.split("/").at(-1)} says what the program does`, async () => {

@@ -1,9 +1,8 @@
 // Pages of docs/reference that are made from the program itself.
 
 import { Readable } from "node:stream";
-import { appJsonSchema } from "@exclave/core";
+import { appJsonSchema, EXIT, EXIT_MEANS } from "@exclave/core";
 import { commandTree } from "../program/command-tree.ts";
-import { EXIT, EXIT_MEANS } from "../program/exit-codes.ts";
 import { createProgram } from "../program/program.ts";
 import { markdownTable, referencePage } from "../program/reference.ts";
 

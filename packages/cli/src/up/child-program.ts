@@ -8,7 +8,8 @@ import { dirname } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { asFailure } from "@exclave/core";
-import { endProcess, identify, type ProcessIdentity } from "./processes.ts";
+import { identifyProcess, type ProcessIdentity } from "@exclave/machine";
+import { endProcess } from "./processes.ts";
 
 export interface ChildProgramOptions {
   readonly name: string;
@@ -95,7 +96,7 @@ export function createChildProgram(options: ChildProgramOptions): ChildProgram {
   }
 
   async function remember({ pid }: ChildProcess): Promise<void> {
-    identity = pid === undefined ? undefined : await identify(pid);
+    identity = pid === undefined ? undefined : identifyProcess(pid);
     await onChange();
   }
 }

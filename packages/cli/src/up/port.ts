@@ -2,7 +2,7 @@
 
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { readIfThere, writePrivateFile } from "../connection/files.ts";
+import { readIfThere, writeDurably } from "@exclave/machine";
 import type { Home } from "../connection/home.ts";
 import { CliProblem } from "../program/problem.ts";
 
@@ -13,7 +13,7 @@ export async function choosePort(home: Home, wished: number | undefined): Promis
   const port = Number.isInteger(kept)
     ? await keptPort(kept, wished, home)
     : await firstPort(wished);
-  await writePrivateFile(home.portFile, `${port}\n`);
+  await writeDurably(home.portFile, `${port}\n`);
   return port;
 }
 

@@ -1,37 +1,15 @@
-// Processes of this machine, told apart by pid and start time: a pid alone is used again.
+// The programs of this machine that run out of a home, and how one of them is ended.
 
 import { execFile } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-
-export interface ProcessIdentity {
-  readonly pid: number;
-  readonly startTime: string;
-}
+import { isRunning, type ProcessIdentity, signalProcess } from "@exclave/machine";
 
 export interface RunningProgram {
   readonly pid: number;
   readonly argv: readonly string[];
-}
-
-export async function identify(pid: number): Promise<ProcessIdentity | undefined> {
-  const startTime = process.platform === "linux" ? await linuxStart(pid) : await psStart(pid);
-  return startTime === undefined ? undefined : { pid, startTime };
-}
-
-export async function isRunning({ pid, startTime }: ProcessIdentity): Promise<boolean> {
-  return (await identify(pid))?.startTime === startTime;
-}
-
-/** Sends the signal; a process that is gone already is fine. */
-export function signalProcess(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal);
-  } catch (reason) {
-    if ((reason as NodeJS.ErrnoException).code !== "ESRCH") throw reason;
-  }
 }
 
 /** SIGTERM, and SIGKILL after the grace or when `hurry` fires; returns once it is gone. */
@@ -39,16 +17,16 @@ export async function endProcess(
   found: ProcessIdentity,
   { graceMs, hurry }: { readonly graceMs: number; readonly hurry: AbortSignal },
 ): Promise<void> {
-  if (!(await isRunning(found))) return;
+  if (!isRunning(found)) return;
   signalProcess(found.pid, "SIGTERM");
   const endsAt = Date.now() + graceMs;
   while (Date.now() < endsAt && !hurry.aborted) {
-    if (!(await isRunning(found))) return;
+    if (!isRunning(found)) return;
     await sleep(50);
   }
-  if (!(await isRunning(found))) return;
+  if (!isRunning(found)) return;
   signalProcess(found.pid, "SIGKILL");
-  for (let tries = 0; tries < 100 && (await isRunning(found)); tries++) await sleep(50);
+  for (let tries = 0; tries < 100 && isRunning(found); tries++) await sleep(50);
 }
 
 /**
@@ -69,17 +47,6 @@ export function isOurs(argv: readonly string[], home: string): boolean {
   return isRunner && argv.some(below);
 }
 
-async function linuxStart(pid: number): Promise<string | undefined> {
-  try {
-    const text = await readFile(`/proc/${pid}/stat`, "utf8");
-    // The name in parentheses may hold spaces and parentheses of its own.
-    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-    return fields[0] === "Z" ? undefined : fields[19];
-  } catch {
-    return undefined;
-  }
-}
-
 async function linuxPrograms(): Promise<RunningProgram[]> {
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
   const programs = await Promise.all(
@@ -89,11 +56,6 @@ async function linuxPrograms(): Promise<RunningProgram[]> {
     }),
   );
   return programs.filter(({ argv }) => argv.length > 0);
-}
-
-async function psStart(pid: number): Promise<string | undefined> {
-  const text = await ps(["-o", "lstart=", "-p", `${pid}`]);
-  return text.trim() || undefined;
 }
 
 async function psPrograms(): Promise<RunningProgram[]> {

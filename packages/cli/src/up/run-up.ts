@@ -4,8 +4,8 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type AgentView, type Client, createClient, createJoin, listAgents } from "@exclave/api";
+import { identifyProcess, readIfThere, writeDurably } from "@exclave/machine";
 import { z } from "zod";
-import { readIfThere, writePrivateFile } from "../connection/files.ts";
 import type { Home } from "../connection/home.ts";
 import { listAll } from "../connection/pages.ts";
 import { readSettings, withContext, writeSettings } from "../connection/settings.ts";
@@ -14,7 +14,7 @@ import { plainEnvironment } from "../program/package-program.ts";
 import { CliProblem } from "../program/problem.ts";
 import { type ChildProgram, createChildProgram } from "./child-program.ts";
 import { choosePort } from "./port.ts";
-import { endProcess, identify, programsOf } from "./processes.ts";
+import { endProcess, programsOf } from "./processes.ts";
 import type { Programs } from "./programs.ts";
 import { waitForTypes } from "./published-types.ts";
 import { provideImages } from "./shipped.ts";
@@ -196,7 +196,7 @@ async function joinArguments(
   const found = await Promise.all(identities.map(readIfThere));
   if (found.some((text) => text !== undefined)) return [];
   const { joinString } = await client.call(createJoin, { body: { kind } });
-  await writePrivateFile(file, `${joinString}\n`);
+  await writeDurably(file, `${joinString}\n`);
   return ["--join-file", file];
 }
 
@@ -223,7 +223,7 @@ async function endAbandoned(
   }
   for (const { pid, argv } of await programsOf(home.directory)) {
     if (!isVendorProgram(argv, home)) continue;
-    const identity = await identify(pid);
+    const identity = identifyProcess(pid);
     if (!identity) continue;
     await endProcess(identity, { graceMs: GRACE_MS, hurry });
     say(`process ${pid} of an earlier start was ended`);
@@ -243,7 +243,7 @@ async function endLeftovers(home: string, say: (line: string) => void, hurry: Ab
   const left = await programsOf(home);
   await Promise.all(
     left.map(async ({ pid, argv }) => {
-      const identity = await identify(pid);
+      const identity = identifyProcess(pid);
       if (!identity) return;
       say(`ending what was left: ${argv.slice(0, 3).join(" ")}`);
       await endProcess(identity, { graceMs: 3_000, hurry });

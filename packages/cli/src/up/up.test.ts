@@ -8,12 +8,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { Failure } from "@exclave/core";
+import { identifyProcess, isRunning } from "@exclave/machine";
 import { readUpRecord } from "../connection/connection.ts";
 import { type Home, homeOf } from "../connection/home.ts";
 import { createBench } from "../testing/run-cli.ts";
 import { createChildProgram } from "./child-program.ts";
 import { choosePort } from "./port.ts";
-import { identify, isOurs, isRunning } from "./processes.ts";
+import { isOurs } from "./processes.ts";
 import { isVendorProgram } from "./run-up.ts";
 import { takeUpLock } from "./up-lock.ts";
 import { watchInstalls } from "./watch-installs.ts";
@@ -139,7 +140,7 @@ describe("the supervisors of installs", () => {
   test("are started again when they were killed, and left alone when they run or were stopped", async (t) => {
     const home = await temporaryHome(t);
     await installIn(home, "killed", { pid: process.pid, startTime: "0" });
-    await installIn(home, "running", (await identify(process.pid)) ?? {});
+    await installIn(home, "running", identifyProcess(process.pid) ?? {});
     await installIn(home, "stopped", undefined);
     const started: string[] = [];
     const again = Promise.withResolvers<void>();
@@ -224,7 +225,7 @@ describe("a child program", () => {
 
     assert.ok(second && second.pid !== first.pid);
     assert.match(said[0] ?? "", /^server ended \(SIGKILL\); starting it again/);
-    assert.equal(await isRunning(second), false);
+    assert.equal(isRunning(second), false);
     assert.deepEqual(lines, ["up", "up"]);
     assert.equal(await readFile(join(home.logDirectory, "server.log"), "utf8"), "noise\nnoise\n");
   });
@@ -287,18 +288,18 @@ describe("a child program", () => {
     await program.stop({ graceMs: 600_000, hurry: AbortSignal.abort() });
 
     assert.ok(identity);
-    assert.equal(await isRunning(identity), false);
+    assert.equal(isRunning(identity), false);
   });
 });
 
 describe("processes", () => {
   test("are told apart by their start time", async () => {
-    const self = await identify(process.pid);
+    const self = identifyProcess(process.pid);
 
     assert.ok(self);
-    assert.equal(await isRunning(self), true);
-    assert.equal(await isRunning({ ...self, startTime: "0" }), false);
-    assert.equal(await identify(2 ** 22 + 1), undefined);
+    assert.equal(isRunning(self), true);
+    assert.equal(isRunning({ ...self, startTime: "0" }), false);
+    assert.equal(identifyProcess(2 ** 22 + 1), undefined);
   });
 
   test("are ours when they run out of our home, and not when an editor has a file of it open", () => {

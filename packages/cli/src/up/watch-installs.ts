@@ -4,7 +4,7 @@
 
 import { join } from "node:path";
 import { asFailure } from "@exclave/core";
-import { readIfThere } from "../connection/files.ts";
+import { isRunning, readHolder, readIfThere } from "@exclave/machine";
 import type { Home } from "../connection/home.ts";
 import {
   type LocalInstall,
@@ -12,7 +12,6 @@ import {
   startInstall,
   stopInstall,
 } from "./local-installs.ts";
-import { isRunning, type ProcessIdentity } from "./processes.ts";
 
 export interface InstallWatch {
   /** Starts every install that was set up here, and watches from then on. */
@@ -79,11 +78,6 @@ export function watchInstalls(options: WatchInstallsOptions): InstallWatch {
 
 /** It left word of itself, and exactly that process no longer runs. */
 export async function isKilled({ directory }: LocalInstall): Promise<boolean> {
-  const text = await readIfThere(join(directory, "init", "init.json"));
-  if (text === undefined) return false;
-  try {
-    return !(await isRunning(JSON.parse(text) as ProcessIdentity));
-  } catch {
-    return true;
-  }
+  const record = join(directory, "init", "init.json");
+  return (await readIfThere(record)) !== undefined && !isRunning(readHolder(record));
 }

@@ -7,22 +7,29 @@ import { type FileHandle, open, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Digest } from "@exclave/core";
 import {
+  diskFailure,
+  inSyncTurn,
+  makeDirectory,
+  renameMaking,
+  SHARED,
+  syncDirectory,
+  unlessAbsent,
+  writeDurably,
+} from "@exclave/machine";
+import {
   type ByteSource,
   createVerifier,
   type Expected,
   openSource,
   splitDigest,
 } from "./digest.ts";
-import {
-  diskFailure,
-  inSyncTurn,
-  makeDirectory,
-  renameMaking,
-  syncDirectory,
-  unlessAbsent,
-} from "./durable-files.ts";
 
-export { unlessAbsent, writeFileDurably } from "./durable-files.ts";
+export { unlessAbsent } from "@exclave/machine";
+
+/** As open as the umask lets it be: a layout is there to be handed on. */
+export function writeFileDurably(file: string, text: string): Promise<void> {
+  return writeDurably(file, text, SHARED);
+}
 
 export interface BlobFiles {
   size(digest: Digest): Promise<number | undefined>;

@@ -8,10 +8,10 @@ import { join, posix } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Failure } from "@exclave/core";
+import { diskFailure } from "@exclave/machine";
 import { type TarEntry, writeTar } from "../layer/tar-writer.ts";
 import { unpackLayer } from "../layer/unpack.ts";
 import { MEDIA_TYPES } from "./descriptor.ts";
-import { diskFailure } from "./durable-files.ts";
 
 export async function writeLayoutArchive(
   directory: string,

@@ -6,8 +6,8 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { type Digest, Failure, PLUGIN_ANNOTATION } from "@exclave/core";
+import { writeFileDurably } from "../content/blob-files.ts";
 import type { ContentStore } from "../content/content-store.ts";
-import { writeFileDurably } from "../content/durable-files.ts";
 import { createLayoutStore } from "../content/layout-store.ts";
 import { packImage } from "../pack/pack.ts";
 import {

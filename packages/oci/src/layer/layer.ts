@@ -10,8 +10,8 @@ import { join, posix } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { type Digest, Failure } from "@exclave/core";
+import { diskFailure } from "@exclave/machine";
 import { type Descriptor, MEDIA_TYPES } from "../content/descriptor.ts";
-import { diskFailure } from "../content/durable-files.ts";
 import { type TarEntry, writeTar } from "./tar-writer.ts";
 
 /** A whole directory, or files from here and there with their places in the layer. */

@@ -10,8 +10,8 @@ import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { getCACertificates } from "node:tls";
 import { parseArgs } from "node:util";
-import { asFailure, Failure, type FailureCode } from "@exclave/core";
-import { diskFailure } from "../content/durable-files.ts";
+import { asFailure, EXIT, exitCodeOf, Failure } from "@exclave/core";
+import { diskFailure } from "@exclave/machine";
 import { createEcrCredentials, createGarCredentials } from "../credentials/cloud-credentials.ts";
 import { createDockerCredentials, firstCredentials } from "../credentials/credentials.ts";
 import { bundle, copy, inspect, pull, push } from "./oci-commands.ts";
@@ -39,21 +39,6 @@ const OPTIONS = {
   help: { type: "boolean", short: "h", default: false },
 } as const;
 
-/** The numbers of docs/reference/exit-codes.md; whatever is not here is 1, carried out and failed. */
-const EXIT: Partial<Record<FailureCode, number>> = {
-  invalid: 2,
-  too_large: 2,
-  unauthenticated: 3,
-  forbidden: 3,
-  rate_limited: 3,
-  unavailable: 3,
-  not_found: 4,
-  timeout: 5,
-  conflict: 6,
-  bug: 70,
-};
-const INTERRUPTED = 130;
-
 const stopping = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.once(signal, () => stopping.abort(new Failure("cancelled", "stopped")));
@@ -66,7 +51,7 @@ main(process.argv.slice(2)).catch((reason: unknown) => {
     temporaryDirectory: tmpdir(),
   });
   process.stderr.write(`error: ${failure.message}\n${hint === undefined ? "" : `  ${hint}\n`}`);
-  process.exitCode = stopping.signal.aborted ? INTERRUPTED : (EXIT[failure.code] ?? 1);
+  process.exitCode = stopping.signal.aborted ? EXIT.interrupted : exitCodeOf(failure.code);
 });
 
 async function main(args: string[]): Promise<void> {

@@ -3,8 +3,7 @@
 
 import { join } from "node:path";
 import { asFailure, Failure } from "@exclave/core";
-import { diskFailure, makeDirectory } from "../content/durable-files.ts";
-import { type FileLock, lockFile } from "../content/file-lock.ts";
+import { diskFailure, type FileLock, lockFile, makeDirectory } from "@exclave/machine";
 
 /** Whoever has it has the directory. */
 export type DirectoryClaim = FileLock;

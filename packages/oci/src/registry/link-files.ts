@@ -3,11 +3,11 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Digest } from "@exclave/core";
+import { unlessAbsent } from "@exclave/machine";
 import { z } from "zod";
 import { readFileIfThere } from "../content/blob-files.ts";
 import { Descriptor } from "../content/descriptor.ts";
 import { splitDigest } from "../content/digest.ts";
-import { unlessAbsent } from "../content/durable-files.ts";
 
 export const ManifestLink = z.object({ mediaType: z.string() });
 export type ManifestLink = z.infer<typeof ManifestLink>;

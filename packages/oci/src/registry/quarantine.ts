@@ -7,9 +7,9 @@ import { createHash } from "node:crypto";
 import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Digest } from "@exclave/core";
+import { unlessAbsent } from "@exclave/machine";
 import { blobsOf, childrenOf, parseManifest } from "../content/descriptor.ts";
 import { splitDigest } from "../content/digest.ts";
-import { unlessAbsent } from "../content/durable-files.ts";
 import type { RegistryFiles } from "./registry-files.ts";
 
 export interface Quarantine {

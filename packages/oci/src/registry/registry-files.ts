@@ -12,7 +12,19 @@
 import { readdir, readFile, stat, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Digest } from "@exclave/core";
-import { type BlobFiles, createBlobFiles, readFileIfThere } from "../content/blob-files.ts";
+import {
+  markDurably,
+  removeDurably,
+  renameMaking,
+  syncDirectory,
+  unlessAbsent,
+} from "@exclave/machine";
+import {
+  type BlobFiles,
+  createBlobFiles,
+  readFileIfThere,
+  writeFileDurably,
+} from "../content/blob-files.ts";
 import {
   type ContentStore,
   checkRepository,
@@ -33,14 +45,6 @@ import {
   subjectOf,
 } from "../content/descriptor.ts";
 import { bytesOf } from "../content/digest.ts";
-import {
-  markDurably,
-  removeDurably,
-  renameMaking,
-  syncDirectory,
-  unlessAbsent,
-  writeFileDurably,
-} from "../content/durable-files.ts";
 import {
   linkName,
   linksIn,

@@ -3,7 +3,7 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Failure } from "@exclave/core";
-import { diskFailure } from "../content/durable-files.ts";
+import { diskFailure } from "@exclave/machine";
 import { type Caller, createAuthorizer, type RegistryAuth } from "./authorize.ts";
 import { handleBlob, handleUpload, handleUploads } from "./blobs.ts";
 import { claimDirectory, type DirectoryClaim } from "./claim-directory.ts";

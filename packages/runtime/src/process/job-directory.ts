@@ -9,21 +9,12 @@
 //   work/ tmp/    the job's own
 //
 // Keeper and driver meet only here, so either may die and the other still knows. This module uses
-// nothing beyond Node: the keeper loads it once per job.
+// little beyond Node: the keeper loads it once per job.
 
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  linkSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeSync,
-} from "node:fs";
-import { dirname, join } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import type { Limits } from "@exclave/core";
+import { createDurablySync, writeDurablySync } from "@exclave/machine/durable-files-sync";
 import type { JobExit } from "../job-runtime.ts";
 import type { ProcessIdentity } from "./process-table.ts";
 
@@ -77,24 +68,12 @@ export function jobDirectory(path: string): JobDirectory {
 
 /** Takes the job, once and for all: false when somebody did before. */
 export function claimJob(job: JobDirectory, claim: JobClaim): boolean {
-  const draft = writeDraft(job.claim, claim);
-  try {
-    // A link, not a rename: it fails when the name is taken, and the file is whole when it appears.
-    linkSync(draft, job.claim);
-    syncDirectory(job.path);
-    return true;
-  } catch (reason) {
-    if ((reason as NodeJS.ErrnoException).code === "EEXIST") return false;
-    throw reason;
-  } finally {
-    rmSync(draft, { force: true });
-  }
+  return createDurablySync(job.claim, JSON.stringify(claim));
 }
 
 /** Writes a record whole and durably, or not at all. */
 export function writeRecord(path: string, value: unknown): void {
-  renameSync(writeDraft(path, value), path);
-  syncDirectory(dirname(path));
+  writeDurablySync(path, JSON.stringify(value));
 }
 
 // A record that is not there is undefined. They are our own and appear whole, so they are trusted.
@@ -126,26 +105,5 @@ function readJson(path: string): unknown {
   } catch (reason) {
     if ((reason as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw reason;
-  }
-}
-
-function writeDraft(path: string, value: unknown): string {
-  const draft = `${path}.${process.pid}.draft`;
-  const file = openSync(draft, "w", 0o600);
-  try {
-    writeSync(file, JSON.stringify(value));
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
-  return draft;
-}
-
-export function syncDirectory(path: string): void {
-  const directory = openSync(path, "r");
-  try {
-    fsyncSync(directory);
-  } finally {
-    closeSync(directory);
   }
 }

@@ -7,6 +7,7 @@ import { dirname, extname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { asFailure, Failure, JOB_ENVIRONMENT, JobName } from "@exclave/core";
+import { syncDirectorySync } from "@exclave/machine/durable-files-sync";
 import type { JobRun, JobRuntime, JobSpec, LimitEnforcement } from "../job-runtime.ts";
 import { unenforcedLimits } from "../unenforced-limits.ts";
 import { createDraft, namesIn, renameUnlessThere, sweepDrafts } from "./draft-directory.ts";
@@ -21,7 +22,6 @@ import {
   type JobOrder,
   jobDirectory,
   readProgram,
-  syncDirectory,
   writeRecord,
 } from "./job-directory.ts";
 import { launchKeeper } from "./launch-keeper.ts";
@@ -127,7 +127,7 @@ export function createProcessRuntime(options: ProcessRuntimeOptions): JobRuntime
         await writePrivate(draft.output, notes.map((note) => `exclave: ${note}\n`).join(""));
       }
       writeRecord(draft.order, order);
-      if (await renameUnlessThere(draft.path, job.path)) syncDirectory(jobs);
+      if (await renameUnlessThere(draft.path, job.path)) syncDirectorySync(jobs);
     } finally {
       await rm(draft.path, { recursive: true, force: true });
     }

@@ -5,21 +5,19 @@
 
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
+import {
+  bootId,
+  isSameProcess,
+  type ProcessIdentity,
+  type ProcStat,
+  PS_ENVIRONMENT,
+  parseProcStat,
+  signalProcess,
+} from "@exclave/machine/process-identity";
 
-export interface ProcessIdentity {
-  readonly pid: number;
-  readonly startTime: string;
-  readonly bootId: string;
-}
+export { type ProcessIdentity, signalProcess };
 
-export interface ProcessEntry {
-  readonly pid: number;
-  readonly group: number;
-  readonly session: number;
-  readonly startTime: string;
-  /** Ended, and only waiting for its parent to take notice. */
-  readonly isZombie: boolean;
-}
+export type ProcessEntry = ProcStat;
 
 export interface ProcessTable {
   bootId(): string;
@@ -43,9 +41,8 @@ export function identify(table: ProcessTable, pid: number): ProcessIdentity | un
 }
 
 export function isAlive(table: ProcessTable, identity: ProcessIdentity): boolean {
-  if (identity.bootId !== table.bootId()) return false;
-  const entry = table.find(identity.pid);
-  return entry !== undefined && !entry.isZombie && entry.startTime === identity.startTime;
+  if (table.find(identity.pid)?.isZombie) return false;
+  return isSameProcess(identity, identify(table, identity.pid));
 }
 
 /**
@@ -108,15 +105,6 @@ export function askToEnd(table: ProcessTable, leader: ProcessIdentity): void {
   signalProcess(leader.pid, "SIGTERM");
 }
 
-/** To a group if the number is negative. What is gone needs none. */
-export function signalProcess(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal);
-  } catch (reason) {
-    if ((reason as NodeJS.ErrnoException).code !== "ESRCH") throw reason;
-  }
-}
-
 /** Signals every process group of the session, so that a fork under way is met as well. */
 export function signalSession(
   table: ProcessTable,
@@ -129,12 +117,12 @@ export function signalSession(
 
 /** Linux, where all of it is a file. */
 export const procTable: ProcessTable = {
-  bootId: () => readText("/proc/sys/kernel/random/boot_id")?.trim() ?? "",
-  find: (pid) => parseStat(readText(`/proc/${pid}/stat`)),
+  bootId: () => bootId() ?? "",
+  find: (pid) => parseProcStat(readText(`/proc/${pid}/stat`)),
   all: () =>
     readdirSync("/proc")
       .filter((name) => /^[0-9]+$/.test(name))
-      .flatMap((pid) => parseStat(readText(`/proc/${pid}/stat`)) ?? []),
+      .flatMap((pid) => parseProcStat(readText(`/proc/${pid}/stat`)) ?? []),
   pids: () =>
     readdirSync("/proc")
       .filter((name) => /^[0-9]+$/.test(name))
@@ -165,22 +153,6 @@ export const psTable: ProcessTable = {
 
 export const processTable: ProcessTable = existsSync("/proc/self/stat") ? procTable : psTable;
 
-/** proc(5): the name in parentheses may hold anything, so fields are counted after its end. */
-export function parseStat(text: string | undefined): ProcessEntry | undefined {
-  if (text === undefined) return undefined;
-  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  const [state, , group, session] = fields;
-  const startTime = fields[19];
-  if (startTime === undefined) return undefined;
-  return {
-    pid: Number.parseInt(text, 10),
-    group: Number(group),
-    session: Number(session),
-    startTime,
-    isZombie: state === "Z" || state === "X",
-  };
-}
-
 interface PsEntry extends ProcessEntry {
   readonly residentBytes: number;
 }
@@ -191,7 +163,7 @@ function ps(selection: readonly string[]): PsEntry[] {
   try {
     text = execFileSync("ps", [...selection, ...columns], {
       encoding: "utf8",
-      env: { PATH: "/usr/bin:/bin", LC_ALL: "C", TZ: "UTC" },
+      env: PS_ENVIRONMENT,
       stdio: ["ignore", "pipe", "ignore"],
     });
   } catch {

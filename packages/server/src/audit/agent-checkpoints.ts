@@ -4,7 +4,7 @@
 
 import { CHECKPOINTS_PRESENTED_MAX, type Timers } from "@exclave/api";
 import { type Audience, type Envelope, openCheckpointOf } from "@exclave/core";
-import { verifySignature } from "@exclave/oci";
+import { verifySignature } from "@exclave/machine";
 import { noteOnRecord } from "../access/note-refusal.ts";
 import type { ServerContext } from "../context.ts";
 import type { AgentRow } from "../store/rows.ts";

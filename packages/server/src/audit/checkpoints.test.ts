@@ -16,7 +16,7 @@ import {
   openCheckpoint,
   type SeenCheckpoint,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/oci";
+import { verifySignature } from "@exclave/machine";
 import { type TestServer, testServer } from "../testing/test-server.ts";
 
 async function show({ server }: TestServer, sizes: readonly number[]) {

@@ -13,7 +13,7 @@ import {
   rotateTrust,
   type TrustDocument,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/oci";
+import { verifySignature } from "@exclave/machine";
 import { connectAgent, joinVendorAgent, newMemory } from "../testing/scripted-agent.ts";
 import { buildAgent, uploadSource } from "../testing/scripted-vendor.ts";
 import { assertOnRecord, type TestServer, testServer, until } from "../testing/test-server.ts";

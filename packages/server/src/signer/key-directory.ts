@@ -19,7 +19,7 @@ import {
   type TrustRole,
   toBase64,
 } from "@exclave/core";
-import { writeDurably } from "../durable-file.ts";
+import { syncDirectory, writeDurably } from "@exclave/machine";
 import { checkSignRequest, ROLE_RULES, type Signer, type SignerKey } from "./signer.ts";
 
 const KEY_FILE = new RegExp(`^(${TRUST_ROLES.join("|")})(-[0-9a-f]{16})?\\.pem$`);
@@ -53,7 +53,7 @@ export async function openKeyDirectory(directory: string): Promise<Signer> {
       const draft = heldKey(role, "", privateKey);
       const file = join(directory, `${role}-${draft.keyid.slice(0, 16)}.pem`);
       const pem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
-      await writeDurably(file, pem, 0o600);
+      await writeDurably(file, pem);
       held.set(draft.keyid, { ...draft, file });
       return publicHalf(draft);
     },
@@ -120,10 +120,5 @@ async function removeDurably(directory: string, file: string): Promise<void> {
     await handle.close();
   }
   await rm(file, { force: true });
-  const place = await open(directory, "r");
-  try {
-    await place.sync();
-  } finally {
-    await place.close();
-  }
+  await syncDirectory(directory);
 }

@@ -17,7 +17,7 @@ import {
   type TrustRole,
   toBase64,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/oci";
+import { verifySignature } from "@exclave/machine";
 import { audit, type ServerContext } from "../context.ts";
 
 const BEHIND_MAX = 100;

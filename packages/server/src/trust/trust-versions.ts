@@ -16,8 +16,7 @@ import {
   TRUST_PAYLOAD_TYPE,
   type TrustDocument,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/oci";
-import { writeDurably } from "../durable-file.ts";
+import { verifySignature, writeDurably } from "@exclave/machine";
 import type { TrustRow } from "../store/rows.ts";
 import type { Store } from "../store/store.ts";
 
@@ -59,7 +58,7 @@ export async function writeVersion(
 ): Promise<void> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const file = join(directory, `${document.version}.json`);
-  await writeDurably(file, `${JSON.stringify(envelope)}\n`, 0o600);
+  await writeDurably(file, `${JSON.stringify(envelope)}\n`);
 }
 
 export function rowOf(

@@ -13,7 +13,7 @@ import {
   TRUST_VALID_MS,
   type TrustRole,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/oci";
+import { verifySignature } from "@exclave/machine";
 import { openKeyDirectory } from "../signer/key-directory.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { failsWith } from "../testing/describe-signer.ts";

@@ -22,7 +22,7 @@ import {
   toBase64,
   trustBytes,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/oci";
+import { verifySignature } from "@exclave/machine";
 import type { Signer, SignerKey } from "../signer/signer.ts";
 import type { Store } from "../store/store.ts";
 import { readVersions, rowOf, type TrustVersion, writeVersion } from "./trust-versions.ts";

@@ -13,9 +13,9 @@ import {
   type TrustChange,
 } from "@exclave/api";
 import { fromBase64, TRUST_ROLES, type TrustRole } from "@exclave/core";
+import { readIfThere, writeDurably } from "@exclave/machine";
 import { Argument, type Command } from "commander";
 import { z } from "zod";
-import { readIfThere, writePrivateFile } from "../../connection/files.ts";
 import { table, time } from "../../output/output.ts";
 import { durationMs } from "../../program/arguments.ts";
 import { type Cli, handler, type World } from "../../program/cli.ts";
@@ -122,7 +122,7 @@ function addRootExport(keys: Command, world: World): void {
           const client = await cli.connect();
           const { keyid, pem, challenge } = await client.call(exportRootKey, { body: {} });
           rootKeyOf(pem, "the server's answer");
-          await writePrivateFile(file, pem);
+          await writeDurably(file, pem);
           // Read back: what is signed is signed with what the file really holds.
           const kept = await readRootKey(file);
           const payload = fromBase64(challenge) ?? new Uint8Array();

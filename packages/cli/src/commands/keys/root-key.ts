@@ -22,7 +22,7 @@ import {
   toBase64,
   trustChanges,
 } from "@exclave/core";
-import { readIfThere, writePrivateFile } from "../../connection/files.ts";
+import { readIfThere, writeDurably } from "@exclave/machine";
 import { CliProblem } from "../../program/problem.ts";
 
 export interface RootKey {
@@ -46,7 +46,7 @@ export async function readOrMakeRootKey(file: string): Promise<RootKey> {
   if (kept !== undefined) return rootKeyOf(kept, file);
   const { privateKey } = generateKeyPairSync("ed25519");
   const pem = privateKey.export({ format: "pem", type: "pkcs8" }).toString();
-  await writePrivateFile(file, pem);
+  await writeDurably(file, pem);
   return rootKeyOf(pem, file);
 }
 

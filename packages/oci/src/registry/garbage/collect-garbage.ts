@@ -10,8 +10,8 @@
 import { link, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Digest } from "@exclave/core";
+import { removeDurably, unlessAbsent } from "@exclave/machine";
 import { manifestTypeOf, parseManifest } from "../../content/descriptor.ts";
-import { removeDurably, unlessAbsent } from "../../content/durable-files.ts";
 import { linksIn, readManifestType } from "../link-files.ts";
 import { createRegistryFiles, type RegistryFiles } from "../registry-files.ts";
 

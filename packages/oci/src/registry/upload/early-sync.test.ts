@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { describe, test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { inspect } from "node:util";
-import { syncDirectory } from "../../content/durable-files.ts";
+import { syncDirectory } from "@exclave/machine";
 import { createEarlySync } from "./early-sync.ts";
 
 const MEBIBYTE = 1024 * 1024;

@@ -2,7 +2,7 @@
 // little is left to do.
 
 import type { FileHandle } from "node:fs/promises";
-import { canSyncNow, inSyncTurn } from "../../content/durable-files.ts";
+import { canSyncNow, inSyncTurn } from "@exclave/machine";
 
 export interface EarlySync {
   /** The file has this many bytes by now. */

@@ -4,9 +4,9 @@
 
 import { type FileHandle, open, rm } from "node:fs/promises";
 import type { Digest } from "@exclave/core";
+import { closeLater } from "@exclave/machine";
 import type { BlobFiles } from "../../content/blob-files.ts";
 import { splitDigest } from "../../content/digest.ts";
-import { closeLater } from "../../content/durable-files.ts";
 import { RegistryError } from "../registry-error.ts";
 import { createEarlySync } from "./early-sync.ts";
 import { type Algorithm, type FileHash, hashFile } from "./file-hash.ts";

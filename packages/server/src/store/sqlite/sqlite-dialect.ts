@@ -3,7 +3,7 @@
 
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { Failure } from "@exclave/core";
-import { privateDatabase } from "@exclave/oci";
+import { privateDatabase } from "@exclave/machine";
 import {
   CompiledQuery,
   type DatabaseConnection,

@@ -4,8 +4,8 @@ import { readdir, readFile } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { temporaryDirectory } from "../testing/temporary-directory.ts";
-import { markDurably, writeFileDurably } from "./durable-files.ts";
+import { markDurably, writeDurably } from "./durable-files.ts";
+import { temporaryDirectory } from "./testing/temporary-directory.ts";
 
 function refuseNewFiles(t: TestContext): void {
   t.mock.method(promises, "open", () =>
@@ -22,8 +22,8 @@ test("a file replaces the one before it as a whole, and leaves nothing else", as
   const directory = await temporaryDirectory(t);
   const file = join(directory, "new", "file");
 
-  await writeFileDurably(file, "one");
-  await writeFileDurably(file, "two");
+  await writeDurably(file, "one");
+  await writeDurably(file, "two");
 
   assert.equal(await readFile(file, "utf8"), "two");
   assert.deepEqual(await readdir(join(directory, "new")), ["file"]);
@@ -33,6 +33,6 @@ test("a disk that has no room for another name is full", async (t) => {
   const file = join(await temporaryDirectory(t), "file");
   refuseNewFiles(t);
 
-  await assert.rejects(writeFileDurably(file, "text"), { code: "disk_full" });
+  await assert.rejects(writeDurably(file, "text"), { code: "disk_full" });
   await assert.rejects(markDurably(file), { code: "disk_full" });
 });

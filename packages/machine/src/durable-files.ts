@@ -2,32 +2,50 @@
 // directory it is in, and a new directory is itself a name in the one above it.
 
 import { randomUUID } from "node:crypto";
-import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
+import { type FileHandle, mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { Failure } from "@exclave/core";
 
+/** Who may read a file, and the directories that are made for it; the umask takes from both. */
+export interface FileModes {
+  readonly file: number;
+  readonly directory: number;
+}
+
+export const PRIVATE: FileModes = { file: 0o600, directory: 0o700 };
+export const SHARED: FileModes = { file: 0o666, directory: 0o777 };
+
 /** A small file, replaced as a whole: a reader sees the old bytes or the new ones. */
-export async function writeFileDurably(file: string, text: string): Promise<void> {
+export async function writeDurably(
+  file: string,
+  content: string | Uint8Array | AsyncIterable<string>,
+  modes = PRIVATE,
+): Promise<void> {
   // A colon is in no repository name, tag or digest's hex, so this is never taken for a real entry.
-  const temporary = join(dirname(file), `:${randomUUID()}`);
-  const handle = await openMaking(temporary, "wx");
+  const draft = join(dirname(file), `:${randomUUID()}`);
+  const handle = await openMaking(draft, "wx", modes);
   try {
-    await handle.writeFile(text);
-    await inSyncTurn(() => handle.sync());
-    await rename(temporary, file);
-    await syncDirectory(dirname(file));
+    await handle.writeFile(content);
+    await placeDurably(handle, draft, file);
   } catch (reason) {
-    await rm(temporary, { force: true });
+    await rm(draft, { force: true });
     throw diskFailure(reason);
   } finally {
     await handle.close();
   }
 }
 
+/** After this, `file` names what was written through `handle`, also after a power cut. */
+export async function placeDurably(handle: FileHandle, draft: string, file: string): Promise<void> {
+  await inSyncTurn(() => handle.sync());
+  await rename(draft, file);
+  await syncDirectory(dirname(file));
+}
+
 /** A file without bytes: all it says is that it is there, and since when. */
 export async function markDurably(file: string): Promise<void> {
   try {
-    closeLater(await openMaking(file, "w"));
+    closeLater(await openMaking(file, "w", SHARED));
     await syncDirectory(dirname(file));
   } catch (reason) {
     throw diskFailure(reason);
@@ -49,12 +67,12 @@ export async function renameMaking(from: string, to: string): Promise<void> {
   await rename(from, to);
 }
 
-async function openMaking(file: string, flags: string): Promise<FileHandle> {
+async function openMaking(file: string, flags: string, modes: FileModes): Promise<FileHandle> {
   try {
-    const handle = await unlessAbsent(open(file, flags));
+    const handle = await unlessAbsent(open(file, flags, modes.file));
     if (handle) return handle;
-    await makeDirectory(dirname(file));
-    return await open(file, flags);
+    await makeDirectory(dirname(file), modes.directory);
+    return await open(file, flags, modes.file);
   } catch (reason) {
     // A disk can be out of names while it has room for bytes.
     throw diskFailure(reason);
@@ -64,8 +82,8 @@ async function openMaking(file: string, flags: string): Promise<FileHandle> {
 /** Directories made a moment ago by anyone: a name below them counts only once they do. */
 const making = new Set<Promise<void>>();
 
-export async function makeDirectory(directory: string): Promise<void> {
-  const made = makeAndSync(resolve(directory));
+export async function makeDirectory(directory: string, mode = SHARED.directory): Promise<void> {
+  const made = makeAndSync(resolve(directory), mode);
   making.add(made);
   try {
     await made;
@@ -74,8 +92,8 @@ export async function makeDirectory(directory: string): Promise<void> {
   }
 }
 
-async function makeAndSync(directory: string): Promise<void> {
-  const first = await mkdir(directory, { recursive: true });
+async function makeAndSync(directory: string, mode: number): Promise<void> {
+  const first = await mkdir(directory, { recursive: true, mode });
   if (first === undefined) return;
   const top = dirname(first);
   for (let at = dirname(directory); at.length >= top.length; at = dirname(at)) {
@@ -163,6 +181,20 @@ export async function unlessAbsent<T>(looking: Promise<T>): Promise<T | undefine
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;
     throw reason;
   }
+}
+
+/** The text of a file, or undefined where there is none. */
+export async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (reason) {
+    if (isMissing(reason)) return undefined;
+    throw reason;
+  }
+}
+
+export function isMissing(reason: unknown): boolean {
+  return (reason as NodeJS.ErrnoException).code === "ENOENT";
 }
 
 export function diskFailure(reason: unknown): unknown {

@@ -1,6 +1,6 @@
-// What the program ends with. Scripts lean on these numbers: they are documented and do not change.
+// What a program for people ends with. Scripts lean on these numbers: they are documented and do not change.
 
-import type { FailureCode } from "@exclave/core";
+import type { FailureCode } from "./failure.ts";
 
 export const EXIT = {
   ok: 0,

@@ -3,8 +3,8 @@ import { chmod, mkdir, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
-import { temporaryDirectory } from "../testing/temporary-directory.ts";
 import { makePrivate, privateDatabase } from "./private-files.ts";
+import { temporaryDirectory } from "./testing/temporary-directory.ts";
 
 const modeOf = async (path: string) => ((await stat(path)).mode & 0o777).toString(8);
 

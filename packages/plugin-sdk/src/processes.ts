@@ -1,0 +1,3 @@
+// Processes alone, for a program of a plugin that has to stay small: nothing else is imported with it.
+
+export * from "@exclave/machine/process-identity";
