@@ -1,5 +1,5 @@
 // What a stranger sees first: the demo comes up healthy and serves its page, every word of the command
-// line works on it, Ctrl-C leaves nothing running, and a second start goes on where the first stopped.
+// line works on it, Ctrl-C leaves nothing running, and a second start resumes where the first stopped.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -176,23 +176,20 @@ test("from a vendor's source to a deployed, updated, watched and destroyed insta
       );
   });
 
-  await t.test(
-    "what is lost from the install's registry is noticed and brought again",
-    async () => {
-      const { appId } = await world.install("acme");
-      const content = join(world.home, "installs/acme/registry/content");
-      const place = join(content, "repositories/apps", appId, "api");
-      rmSync(place, { recursive: true });
+  await t.test("blobs lost from the install's registry are noticed and re-synced", async () => {
+    const { appId } = await world.install("acme");
+    const content = join(world.home, "installs/acme/registry/content");
+    const place = join(content, "repositories/apps", appId, "api");
+    rmSync(place, { recursive: true });
 
-      const lost = await world.attempt("exec", "acme", "api", "--", "true");
+    const lost = await world.attempt("exec", "acme", "api", "--", "true");
 
-      // A health check may have noticed before the command did.
-      if (lost.code !== 0) assert.match(lost.stderr, /is not in the registry of acme/);
-      await until("a sync has brought it", () => existsSync(join(place, "+manifests")));
-      await world.exclave("exec", "acme", "api", "--", "true");
-      await untilHealthy(world, "acme");
-    },
-  );
+    // A health check may have noticed before the command did.
+    if (lost.code !== 0) assert.match(lost.stderr, /is not in the registry of acme/);
+    await until("a sync has brought it", () => existsSync(join(place, "+manifests")));
+    await world.exclave("exec", "acme", "api", "--", "true");
+    await untilHealthy(world, "acme");
+  });
 
   await t.test("wrong input gives a sentence that helps and a non-zero exit", async () => {
     const cases: readonly (readonly [readonly string[], RegExp])[] = [

@@ -46,7 +46,7 @@ export interface AgentOptions {
   readonly journalRetryMs?: number;
   /** How often it looks at the time and the disk. */
   readonly tickMs?: number;
-  /** The first pause before the runtime is asked again for what it did not do; pauses double. */
+  /** The first pause before what the runtime did not do is retried; pauses double. */
   readonly runtimeRetryMs?: number;
   readonly publish?: (grant: Grant) => Promise<PublishedImages>;
   readonly link?: (options: LinkClientOptions) => LinkClient;

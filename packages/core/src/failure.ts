@@ -8,8 +8,8 @@ export type Actor = "vendor" | "customer" | "operator" | "nobody";
 
 export interface FailureRule {
   /**
-   * never: the same input fails again. backoff: a few attempts with growing pauses. until-gone: the
-   * cause lies in the surroundings and goes away, so it is retried, ever more slowly, without an end.
+   * never: the same input fails again. backoff: a few retries with growing pauses. until-gone: the
+   * cause lies in the surroundings and goes away, so it is retried with backoff, without an end.
    * after-change: something else must change first.
    */
   readonly retry: Retry;

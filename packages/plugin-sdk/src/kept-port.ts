@@ -1,6 +1,6 @@
 // A port to be kept: chosen once, and listened on again after every restart. It is taken from below
 // the range that systems hand out to outgoing connections. Inside that range anybody's connection may
-// sit on it while its owner is away, even a client that dials it in vain and meets itself.
+// sit on it while its owner is away, even a client by a TCP self-connect.
 
 import { randomInt } from "node:crypto";
 import { createServer } from "node:net";

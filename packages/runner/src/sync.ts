@@ -62,7 +62,7 @@ async function isThere(
   { to, signal }: SyncOptions,
   { repository, digest }: Material,
 ): Promise<boolean> {
-  // Its bytes are checked where they lie: what was damaged or lost there is brought again.
+  // Its bytes are checked where they lie: what was damaged or lost there is re-synced.
   return (await to.headManifest(repository, digest, { signal, verify: true })) !== undefined;
 }
 

@@ -46,7 +46,7 @@ export interface ServerContext {
   readonly log: Logger;
   /** Who is connected now. */
   readonly presence: Presence;
-  /** Asks the loops to look again; never fails and never waits. */
+  /** Asks the loops to reconcile; never fails and never waits. */
   readonly wake: Wake;
 }
 

@@ -27,7 +27,7 @@ test("the tail reaches back over a rotation", async (t) => {
   assert.deepEqual(lines, ["b", "c", "d"]);
 });
 
-test("following goes on from the start of a log that was rotated meanwhile", async (t) => {
+test("following resumes at the start of a log that was rotated meanwhile", async (t) => {
   const { directory, path } = await log(t, "", "a long first line\n");
   const controller = new AbortController();
   const seen: string[] = [];

@@ -139,7 +139,7 @@ export async function capLog(path: string, bytesMax = LOG_BYTES_MAX): Promise<vo
     await copyFile(path, `${path}.1`);
     await truncate(path);
   } catch (reason) {
-    // Not there yet, or no room for the copy: the next look tries again.
+    // Not there yet, or no room for the copy: the next look retries.
     if (!["ENOENT", "ENOSPC"].includes((reason as NodeJS.ErrnoException).code ?? "")) throw reason;
   }
 }

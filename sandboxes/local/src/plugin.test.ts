@@ -141,7 +141,7 @@ describe("setting up a local install", () => {
     );
   });
 
-  test("can be tried again with another join string after the agent could not join", async (t) => {
+  test("can be retried with another join string after the agent could not join", async (t) => {
     const { home, run, bring } = await sandboxUnderTest(t, { readyWithinMs: 500 });
     await bring("agent.mjs", STAND_INS.REFUSED_AGENT);
     await assert.rejects(run("apply"), Failure);

@@ -261,11 +261,7 @@ describe("the link", () => {
 
     assert.deepEqual(kinds(effects), ["publish"]);
     agent.feed({ kind: "publish_failed" });
-    assert.equal(
-      sent(agent.feed({ kind: "tick" }))[0]?.type,
-      "grant_want",
-      "a failure is tried again",
-    );
+    assert.equal(sent(agent.feed({ kind: "tick" }))[0]?.type, "grant_want", "a failure is retried");
     agent.frame({ type: "grant", job: ask.job, attempt: ask.attempt, grant });
     agent.feed({ kind: "published", images: [] });
     assert.deepEqual(types(agent.told()), ["images_published"]);

@@ -127,7 +127,7 @@ function handleWelcome(turn: Turn, welcome: Welcome): void {
   askToPublish(turn);
 }
 
-/** A build agent brings its images once per start; a failure is tried again. */
+/** A build agent brings its images once per start; a failure is retried. */
 export function askToPublish(turn: Turn): void {
   const { publishing, link } = turn.state;
   const { publishes } = turn.rules;

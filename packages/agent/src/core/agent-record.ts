@@ -68,7 +68,7 @@ export function refuseRecord(turn: Turn, why: string): void {
   const { link, isRecordRefused } = turn.state;
   if (link.status === "down" || link.leaving) return;
   const because = `the server's record is refused: ${why}`;
-  // Once: a server that stays as it is is asked again and again.
+  // Once: the link to a server that stays as it is is retried without end.
   if (!isRecordRefused) raise(turn, "record_refused", because);
   const leaving = { at: turn.now + LEAVE_AFTER_MS, because };
   turn.state = { ...turn.state, isRecordRefused: true, link: { ...link, leaving } };

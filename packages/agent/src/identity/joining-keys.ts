@@ -1,5 +1,5 @@
 // The keys an agent joins with, kept before the server hears of them: a join whose answer was lost is
-// tried again with the same keys, which the server knows as the ones that spent the secret.
+// retried with the same keys, which the server knows as the ones that spent the secret.
 
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { readIfThere, writeDurably } from "@exclave/machine";

@@ -43,7 +43,7 @@ export function createPinnedRunner(
     if (!(await isThere(place(ref)))) return false;
     const { repository, digest } = ref;
     await withRegistry(ref, ["pull", "push"], async (to) => {
-      // What is damaged there has to be gone before it can be brought again.
+      // What is damaged there has to be gone before it can be re-synced.
       await to.headManifest(repository, digest, { verify: true });
       const from = createLayoutStore({ directory: place(ref) });
       await copyArtifact({ from, to, source: { repository, digest }, target: { repository } });

@@ -74,7 +74,7 @@ test("a full disk delays a log and loses nothing of it", async (t) => {
     return 0;
   }, full);
 
-  assert.equal(failures, -1, "it was tried again");
+  assert.equal(failures, -1, "it was retried");
   assert.equal(ended.logBytes, "one line\n".length);
   assert.deepEqual(ended.outcome, { kind: "succeeded" });
 });

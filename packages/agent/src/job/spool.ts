@@ -17,7 +17,7 @@ export interface Spool {
 }
 
 export interface SpoolWriter {
-  /** Appends, or passes over what an earlier life of the agent wrote. Tries again after an error. */
+  /** Appends, or passes over what an earlier life of the agent wrote. Retries after an error. */
   append(bytes: Uint8Array): Promise<void>;
   /** Makes it durable; says how long the log is and what it is. */
   finish(): Promise<{ readonly bytes: number; readonly sha256: string }>;

@@ -65,7 +65,7 @@ test("is readable by its owner alone", async (t) => {
   assert.equal((await stat(path)).mode & 0o777, 0o600);
 });
 
-test("a file that is no journal is moved aside, and a new journal begins", async (t) => {
+test("a file that is no journal is quarantined, and a new journal begins", async (t) => {
   const directory = await temporaryDirectory(t);
   const path = join(directory, "journal.db");
   const text = "this is no database, and long enough to be looked at as one by SQLite";

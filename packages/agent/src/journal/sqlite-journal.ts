@@ -47,7 +47,7 @@ export interface SqliteJournalOptions {
   readonly path: string;
   /** The file may not grow beyond this many pages. */
   readonly pagesMax?: number;
-  /** Told when the file was damaged: it is moved aside and the journal counts as lost. */
+  /** Told when the file was damaged: it is quarantined and the journal counts as lost. */
   readonly onDamaged?: (because: string) => void;
 }
 

@@ -48,7 +48,7 @@ const CONNECT_TIMEOUT_MS = 20_000;
 /** Silence that long before the server has said how often it pings is a dead connection. */
 const FIRST_SILENCE_MS = 30_000;
 const SILENCE_PINGS = 2.5;
-/** A server that says it never wants this agent is asked again, but rarely: people mend things. */
+/** A server that says it never wants this agent is retried, but rarely: people mend things. */
 const PERMANENT_RETRY_MS = 600_000;
 
 /** Whatever the server says: an agent is never told to stay away, or to wait for a word, for ever. */

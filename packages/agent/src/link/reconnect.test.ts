@@ -26,7 +26,7 @@ test("only a link that held for a while starts the windows anew", () => {
   assert.equal(failuresAfter(5, 60_000), 0);
 });
 
-test("a server that welcomes and cuts is dialled ever more slowly, up to every 16 seconds", () => {
+test("a server that welcomes and cuts is dialled with backoff, up to every 16 seconds", () => {
   const windows = [0, 1, 2, 5, 50].map((failures) =>
     reconnectDelayMs({ ...facts, failures, wasWelcome: true, roll: 0.999999 }),
   );

@@ -29,7 +29,7 @@ export interface Vault {
   /** The entry's value; undefined where there is none. An entry that cannot be opened is a Failure. */
   read(kind: VaultKind, name: string): unknown;
 
-  /** Every entry of a kind, by name. A damaged one is moved aside: the others are still good. */
+  /** Every entry of a kind, by name. A damaged one is quarantined: the others are still good. */
   entries(kind: VaultKind): readonly VaultEntry[];
 
   /** Durable when it returns; the entry is the old one or the new one, never half of either. */
@@ -86,7 +86,7 @@ export function createSealedVault({ directory, keyPath, log }: SealedVaultOption
     try {
       return bytes ? [open(file, bytes)] : [];
     } catch (reason) {
-      log.error("a damaged entry of the vault is moved aside", { path, reason });
+      log.error("a damaged entry of the vault is quarantined", { path, reason });
       renameSync(path, `${path}.damaged`);
       return [];
     }

@@ -38,7 +38,7 @@ export function addUpCommand(program: Command, world: World): void {
           display.end();
           display.note("stopping everything (Ctrl-C again to hurry)");
           await up.stop();
-          display.note("stopped; `exclave up` goes on where this ended");
+          display.note("stopped; `exclave up` resumes");
         }
       }),
     );

@@ -60,7 +60,7 @@ export async function followToEnd(
   }
 }
 
-/** One stretch without the server: said once, waited through with growing pauses, given up at last. */
+/** One stretch without the server: said once, waited through with backoff, given up at last. */
 function createOutage(cli: Cli, job: string) {
   const { signal } = cli.world;
   let since: number | undefined;

@@ -56,7 +56,7 @@ describe("judgeDeploy", () => {
       {
         component: "web",
         because: "backing off",
-        endsWhen: "at 10:00 it is tried again",
+        endsWhen: "at 10:00 it is retried",
         command: null,
       },
     ];
@@ -104,7 +104,7 @@ describe("judgeDestroy", () => {
 
   const ask = "`exclave install destroy acme` asks for a retry";
 
-  test("gives up when the sandbox could not be taken down and is not tried again", () => {
+  test("gives up when the sandbox could not be taken down and is not retried", () => {
     const failure = { code: "tool", message: "it is busy" } as const;
     const teardown = jobView({ component: "sandbox", operation: "destroy", state: "failed" });
     const bare = (endsWhen: string) => ({
@@ -115,7 +115,7 @@ describe("judgeDestroy", () => {
     const jobs = [{ ...teardown, failure }];
 
     const verdict = judgeDestroy(seen(bare(ask), jobs));
-    const later = judgeDestroy(seen(bare("it is tried again at 2026-01-02"), jobs));
+    const later = judgeDestroy(seen(bare("it is retried at 2026-01-02"), jobs));
 
     assert.ok(verdict.kind === "failed");
     assert.match(verdict.because, /^the sandbox could not be destroyed: it is busy \(job j/);

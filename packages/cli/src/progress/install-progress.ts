@@ -100,7 +100,7 @@ function componentText({ name, type, state, health, healthBecause }: ComponentVi
   return `${name.padEnd(12)} ${type.padEnd(10)} ${state.padEnd(10)} ${health}${why}`;
 }
 
-/** What was tried and failed, and is not tried again before somebody asks for it. */
+/** What failed, and is not retried before somebody asks for it. */
 function retryHold({ holds }: InstallView): HoldView | undefined {
   return holds.find(({ endsWhen }) => endsWhen.includes("asks for a retry"));
 }

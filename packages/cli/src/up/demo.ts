@@ -1,5 +1,5 @@
 // The demo: an app is released, an install created and brought to health, live on the screen. Run
-// again it goes on where it stopped: what is there already is not made twice.
+// again it resumes: what is there already is not made twice.
 
 import { join, relative } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -64,7 +64,7 @@ async function isFree(port: number): Promise<boolean> {
 
 /**
  * The next one that is free. Never one the system would choose: those are shared with outgoing
- * connections, and an agent that dials the server in vain could end up sitting on its port.
+ * connections, and an agent that dials a server that is away could take its port by a TCP self-connect.
  */
 async function freePortAfter(usual: number): Promise<number> {
   for (let port = usual + 1; port < usual + 1_000; port++) {

@@ -6,7 +6,7 @@ import { FAILURE_CODES } from "../failure.ts";
 import { Digest, Instant } from "../ids.ts";
 import type { JobFailure } from "./job-failure.ts";
 
-/** How often in a row something was tried in vain, and how it ended the last time. */
+/** How often in a row something failed, and how it ended the last time. */
 export const FailedAttempts = z.object({
   code: z.enum(FAILURE_CODES),
   message: z.string(),

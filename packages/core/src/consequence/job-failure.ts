@@ -1,5 +1,5 @@
-// What the end of a job says about trying again: the code of its failure, and whether the same
-// operation may be run once more without somebody's word.
+// What the end of a job says about a retry: the code of its failure, and whether the same
+// operation may be retried without somebody's word.
 
 import { FAILURE_CODES, type FailureCode, unreachable } from "../failure.ts";
 import type { Instant } from "../ids.ts";

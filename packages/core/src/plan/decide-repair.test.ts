@@ -85,7 +85,7 @@ describe("a component that is deployed and not well", () => {
     assert.ok(second.steps[0]?.kind === "apply" && second.steps[0].repair === 1);
   });
 
-  test("is repaired with growing pauses, and after the last one held with the command", () => {
+  test("is repaired with backoff, and after the last one held with the command", () => {
     const after = (attempts: number, agoMs: number) =>
       look(ill("missing", 25_000), { repairs: { attempts, at: Instant.parse(now - agoMs) } });
 

@@ -1,5 +1,5 @@
 // What to do about a component that is deployed as wanted and is not well: apply it again, a few
-// times, with growing pauses, and then ask somebody.
+// times, with backoff, and then ask somebody.
 
 import { Instant } from "../ids.ts";
 import { byCommand } from "./hold.ts";

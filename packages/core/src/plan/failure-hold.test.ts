@@ -34,7 +34,7 @@ describe("after a failure, the plan", () => {
   const docs = component("docs");
   const synced = syncedFor(db, api, docs);
 
-  test("waits, then tries again, when trying again can help", () => {
+  test("waits, then retries, when a retry can help", () => {
     const lastFailure = failed(db, { code: "unavailable", message: "no route", attempts: 3 });
     const components = { db: { lastFailure } };
 
@@ -46,7 +46,7 @@ describe("after a failure, the plan", () => {
       {
         component: "db",
         because: "apply failed (unavailable): no route",
-        endsWhen: `it is tried again at ${new Date(now + 32_000).toISOString()}`,
+        endsWhen: `it is retried at ${new Date(now + 32_000).toISOString()}`,
         until: now + 32_000,
       },
     ]);

@@ -30,7 +30,7 @@ export function byCommand(command: string, does: string, otherwise?: string): Ho
 
 /** The clock alone ends it. */
 export function atTime(until: Instant): HoldEnd {
-  return { endsWhen: `it is tried again at ${new Date(until).toISOString()}`, until };
+  return { endsWhen: `it is retried at ${new Date(until).toISOString()}`, until };
 }
 
 /** Run where the app's exclave.yaml lies, which only its vendor knows. */

@@ -117,7 +117,7 @@ test("waits for what it needs, and says for what", () => {
   assert.match(because({ sandboxRelease: without }), /made without the sandbox local/);
 });
 
-test("tries again by the failure's own rule", () => {
+test("is retried by the failure's own rule", () => {
   const sandboxFailure = { code: "unavailable", message: "no", at: AT, attempts: 1 } as const;
   const failed = { sandboxState: "attempted", sandboxFailure } as const;
 

@@ -55,7 +55,7 @@ export function backoffMs(attempts: number): number {
   return Math.min(BACKOFF_FIRST_MS * BACKOFF_FACTOR ** exponent, BACKOFF_MAX_MS);
 }
 
-/** What somebody types to have it tried again: a deploy is refused where everything is to go. */
+/** What somebody types to have it retried: a deploy is refused where everything is to go. */
 export function askForRetry(
   { install, mode }: Pick<PlanContext, "install" | "mode">,
   otherwise?: string,

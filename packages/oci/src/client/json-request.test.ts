@@ -50,7 +50,7 @@ for (const [name, answer] of BROKEN) {
   });
 }
 
-test("a token service that asks for patience gets it, and then is asked again", async (t) => {
+test("a token service that asks for patience gets it, and then a retry", async (t) => {
   const askedAt: number[] = [];
   const realm = await serving(t, (_request, response) => {
     askedAt.push(performance.now());

@@ -68,7 +68,7 @@ const KINDS = [
 ];
 
 for (const { name, wanted, credential, header } of KINDS) {
-  test(`requests side by side all try again with ${name} when all of them are refused`, async (t) => {
+  test(`requests side by side all retry with ${name} when all of them are refused`, async (t) => {
     const door = { opens: header, wanted, gathers: SIDE_BY_SIDE };
     const client = await clientOf(t, door, async () => credential);
 

@@ -48,7 +48,7 @@ async function troubled(t: TestContext, trouble: Trouble, options: { attemptsMax
 
 describe("the registry client in trouble", () => {
   for (const status of [429, 503]) {
-    test(`tries again after ${status}`, async (t) => {
+    test(`retries after ${status}`, async (t) => {
       let left = 3;
       const { client, seen } = await troubled(t, (_request, response) => {
         if (left-- <= 0) return false;
@@ -74,7 +74,7 @@ describe("the registry client in trouble", () => {
     assert.equal(seen.length, 3);
   });
 
-  test("does not try again what cannot get better", async (t) => {
+  test("does not retry what cannot get better", async (t) => {
     const { client, seen } = await troubled(t, (_request, response) => {
       response.writeHead(403).end();
       return true;
@@ -97,7 +97,7 @@ describe("the registry client in trouble", () => {
     await assert.rejects(client.tags("a"), failsWith("unavailable"));
   });
 
-  test("a download that breaks goes on where it stopped", async (t) => {
+  test("a download that breaks resumes where it stopped", async (t) => {
     const bytes = randomBytes(300_000);
     const ranges: (string | undefined)[] = [];
     const { client } = await troubled(t, (request, response) => {
@@ -117,7 +117,7 @@ describe("the registry client in trouble", () => {
     assert.match(ranges[1] ?? "", /^bytes=\d+-$/);
   });
 
-  test("an upload that breaks goes on where the registry got to", async (t) => {
+  test("an upload that breaks resumes where the registry got to", async (t) => {
     const bytes = randomBytes(3_000_000);
     let isBroken = false;
     const { client, seen } = await troubled(t, (request) => {

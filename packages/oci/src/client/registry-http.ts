@@ -62,7 +62,7 @@ export interface RegistryHttp extends Pick<Pace, "pauseBefore" | "onThrottle"> {
   ask(request: RegistryRequest): Promise<IncomingMessage>;
   /** One try at a GET, its body poured out; returns the status. */
   download(request: Download, sink: (status: number) => Sink): Promise<number>;
-  /** Whether to try once more after that many tries and this end of the last one. */
+  /** Whether to retry after that many tries and this end of the last one. */
   mayRetry(attempt: number, reason: unknown): boolean;
   resolve(location: string | undefined): URL;
   /** Closes an upload that nobody is going to use: one short try, which may fail. */

@@ -119,7 +119,7 @@ test("a connection that does not come about is given up on", async (t) => {
   await assert.rejects(pour(client), failsWith("unavailable"));
 });
 
-test("an address that speaks no TLS is not asked again", async (t) => {
+test("an address that speaks no TLS is not retried", async (t) => {
   let connections = 0;
   const server = createTcpServer((socket) => {
     connections++;

@@ -1,5 +1,5 @@
 // Brings one blob into a registry. A small one goes in a single request; a large one in a stream
-// that, if it breaks and its source can be opened again, goes on from where the registry got to.
+// that, if it breaks and its source can be opened again, resumes from where the registry got to.
 
 import { asFailure, Failure } from "@exclave/core";
 import type { Descriptor } from "../content/descriptor.ts";

@@ -174,7 +174,7 @@ describe("a copy in trouble", () => {
     await assertThere(destination, digest, layers);
   });
 
-  test("goes on where the destination got to when that one is cut", async (t) => {
+  test("resumes where the destination got to when that one is cut", async (t) => {
     const { source, destination, layers, layer, digest, copy } = await world(t);
     let cuts = 0;
     destination.trouble = (request) => {

@@ -49,7 +49,7 @@ const BREAKS: [string, (socket: Socket) => void][] = [
 ];
 
 for (const [name, breakOff] of BREAKS) {
-  test(`an upload that broke off with ${name} goes on where the registry says`, async (t) => {
+  test(`an upload that broke off with ${name} resumes where the registry says`, async (t) => {
     const registry = await openRegistry(t);
     for (let round = 0; round < 8; round++) {
       const location = await registry.begin("a");

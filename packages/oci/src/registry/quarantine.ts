@@ -23,7 +23,7 @@ export interface QuarantineOptions {
   readonly directory: string;
   readonly files: RegistryFiles;
   readonly now: () => number;
-  /** Told of everything that is moved aside. */
+  /** Told of everything that is quarantined. */
   readonly onDamage: (digest: Digest) => void;
 }
 

@@ -80,7 +80,7 @@ export function createRegistry(options: RegistryOptions): Registry {
     files,
     now,
     onDamage: (digest) =>
-      onError(new Failure("unavailable", `${digest} was damaged on disk and is moved aside`)),
+      onError(new Failure("unavailable", `${digest} was damaged on disk and is quarantined`)),
   });
   const authorizer = createAuthorizer(auth, { reach: createReach(files), now });
   let opened: Promise<DirectoryClaim> | undefined;

@@ -163,7 +163,7 @@ describe("a deployed install", () => {
     );
   });
 
-  test("a failure blocks what depends on it, and a retry goes on from there", async (t) => {
+  test("a failure blocks what depends on it, and a retry resumes from there", async (t) => {
     const at = await world(t);
     await release(at.server, CRM, SOURCES, { channel: "stable" });
     at.install.endings.set("apply api", {

@@ -273,7 +273,7 @@ describe("a new install", () => {
     await settled(at);
   });
 
-  test("a setup that failed for good is tried again when somebody asks", async (t) => {
+  test("a setup that failed for good is retried when somebody asks", async (t) => {
     const at = await world(t);
     await release(at.server, CRM, SOURCES, { channel: "stable" });
     at.install.endings.set("sandbox apply", {

@@ -1,5 +1,5 @@
 // What a committed agent event changes, decided without touching anything: the job it speaks of,
-// the component or install behind that job, what goes on record, and who should look again.
+// the component or install behind that job, what goes on record, and what is reconciled.
 
 import type { AgentEvent } from "@exclave/api";
 import {

@@ -324,7 +324,7 @@ describe("a release", () => {
     await assertOnRecord(server, "release.failed");
   });
 
-  test("goes on where it was after a restart of the server", async (t) => {
+  test("resumes after a restart of the server", async (t) => {
     const server = await testServer(t);
     const agent = await buildAgent(server, async () => undefined);
     const { id } = await beginRelease(server);

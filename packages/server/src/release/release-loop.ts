@@ -32,7 +32,7 @@ export function releaseIndex(release: Pick<ReleaseRow, "app" | "digest">): Artif
   return digest === null ? undefined : { repository: releaseRepository(release.app), digest };
 }
 
-/** One look at every release that is being built. */
+/** Reconciles every release that is being built. */
 export async function reconcileReleases(context: ServerContext, readApp: ReadApp): Promise<void> {
   for (const { id } of await context.store.read.releases.building()) {
     // Before the transaction: the registry is read and a key service may be asked.
@@ -79,7 +79,7 @@ async function advance(tx: Tables, context: ServerContext, { readApp, id, sealed
   let release = plan.release;
   for (const step of plan.steps) {
     if (step.kind === "sign") {
-      // What was looked at a moment ago is looked at again by whoever wakes the loop next.
+      // What was read a moment ago has changed: the next reconciliation reads it anew.
       if (sealed?.index.digest !== step.index.digest) {
         context.wake.releases();
         continue;

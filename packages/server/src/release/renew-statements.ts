@@ -152,7 +152,7 @@ async function stateAgain(
   context.wake.outbox("build");
 }
 
-/** The new statement lies beside the index: whoever gave up for want of it tries again. */
+/** The new statement lies beside the index: whoever gave up for want of it retries. */
 async function attached(
   context: ServerContext,
   { id }: ReleaseRow,

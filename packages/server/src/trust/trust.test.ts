@@ -140,7 +140,7 @@ describe("the trust document of a server", () => {
     await again.close();
   });
 
-  test("goes on from its files when the database was restored from before", async (t) => {
+  test("resumes from its files when the database was restored from before", async (t) => {
     const { open } = await world(t);
     const opened = await open();
     await rotate(opened, "director");

@@ -210,7 +210,7 @@ async function settle(session: Session): Promise<void> {
 function storageFailure(reason: unknown): unknown {
   const { code } = reason as NodeJS.ErrnoException;
   if (code !== "EMFILE" && code !== "ENFILE") return diskFailure(reason);
-  // Over in a moment, so the client may try again; and not its fault, so the operator hears of it.
+  // Over in a moment, so the client may retry; and not its fault, so the operator hears of it.
   const message = "the registry has too many files open";
   return new RegistryError("TOOMANYREQUESTS", message, { status: 503, cause: reason });
 }
