@@ -1,6 +1,6 @@
 // The program: the only file here that reads the command line and the environment.
 
-import type { World } from "./program/cli.ts";
+import type { Invocation } from "./program/cli.ts";
 import { runCli } from "./program/program.ts";
 
 /** One Ctrl-C may arrive twice: from the terminal, and passed on by npm. */
@@ -22,7 +22,7 @@ process.stdout.on("error", (reason: NodeJS.ErrnoException) => {
   throw reason;
 });
 
-const world: World = {
+const invocation: Invocation = {
   environment: process.env,
   directory: process.cwd(),
   stdin: process.stdin,
@@ -33,4 +33,4 @@ const world: World = {
   now: Date.now,
 };
 
-process.exitCode = await runCli(process.argv.slice(2), world);
+process.exitCode = await runCli(process.argv.slice(2), invocation);

@@ -86,13 +86,13 @@ async function perform(options: RunJobOptions): Promise<Result> {
   const { operation, materials, parameters } = document;
 
   if (operation === "sync") {
-    const push = needed(document.pushTo, "a registry to sync to");
+    const push = needed(document.pushTo, "registry to sync to");
     const [from, to] = [sourceRegistry(document), client(push)];
     await sync({ from, to, prefix: push.repository, materials, parameters, signal, write });
     return {};
   }
   if (operation === "assemble") {
-    const push = needed(document.pushTo, "a repository for the release");
+    const push = needed(document.pushTo, "repository for the release");
     const { repository } = push;
     const to = client(push);
     if (parameters.attach !== undefined) {
@@ -255,7 +255,7 @@ function pick(job: PreparedJob) {
 
 async function push(job: PreparedJob, build: Parameters<typeof pushBuild>[0]["build"]) {
   const { document, signal, write } = job;
-  const pushTo = needed(document.pushTo, "a repository to push to");
+  const pushTo = needed(document.pushTo, "repository to push to");
   const { repository } = pushTo;
   write({ type: "progress", message: `push to ${repository}` });
   const { digest, sizeBytes } = await pushBuild({
@@ -271,7 +271,7 @@ async function push(job: PreparedJob, build: Parameters<typeof pushBuild>[0]["bu
 }
 
 function sourceRegistry(document: JobDocument): ContentStore {
-  return client(needed(document.registry, "a registry to read from"));
+  return client(needed(document.registry, "registry to read from"));
 }
 
 function client({ url, origins, ...access }: RegistryAccess): ContentStore {
@@ -279,7 +279,7 @@ function client({ url, origins, ...access }: RegistryAccess): ContentStore {
 }
 
 function needed<Value>(value: Value | undefined, what: string): Value {
-  if (value === undefined) throw new Failure("invalid", `the job was given no ${what.slice(2)}`);
+  if (value === undefined) throw new Failure("invalid", `the job was given no ${what}`);
   return value;
 }
 

@@ -20,7 +20,7 @@ const PATIENCE_MS = 60_000;
  * publishes them once it is connected, so while one is there this waits for it.
  */
 export async function knownTypes(cli: Cli, client: Client): Promise<KnownTypes> {
-  const { now, signal } = cli.world;
+  const { now, signal } = cli.invocation;
   const endsAt = now() + PATIENCE_MS;
   let isTold = false;
   for (;;) {

@@ -3,11 +3,11 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { listAll } from "../connection/pages.ts";
 import { table, time } from "../output/output.ts";
-import { handler, toneOf, type World } from "../program/cli.ts";
+import { handler, type Invocation, toneOf } from "../program/cli.ts";
 import { plainEnvironment, programOf, runProgram } from "../program/package-program.ts";
 import { ExitWith } from "../program/problem.ts";
 
-export function addAgentCommands(program: Command, world: World): void {
+export function addAgentCommands(program: Command, invocation: Invocation): void {
   const agent = program.command("agent").alias("agents").description("the agents that run jobs");
 
   agent
@@ -15,7 +15,7 @@ export function addAgentCommands(program: Command, world: World): void {
     .alias("ls")
     .description("list agents and whether they are connected")
     .action(
-      handler(world, z.object({}), async ({ cli }) => {
+      handler(invocation, z.object({}), async ({ cli }) => {
         const agents = await listAll<AgentView>(await cli.connect(), listAgents);
         cli.print({
           value: agents,
@@ -44,11 +44,11 @@ export function addAgentCommands(program: Command, world: World): void {
     .description("print what an agent on this machine saw of the server's record, as it was signed")
     .requiredOption("--home <directory>", "the agent's home")
     .action(
-      handler(world, z.object({ home: z.string() }), async ({ options }) => {
-        const code = await runProgram(world, {
+      handler(invocation, z.object({ home: z.string() }), async ({ options }) => {
+        const code = await runProgram(invocation, {
           program: programOf("@exclave/agent"),
           args: ["checkpoints", "--home", options.home],
-          environment: plainEnvironment(world.environment),
+          environment: plainEnvironment(invocation.environment),
         });
         if (code !== 0) throw new ExitWith(code);
       }),

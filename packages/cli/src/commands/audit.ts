@@ -9,10 +9,10 @@ import { fetchRecord, newestRows } from "../audit/fetch-record.ts";
 import { exportText, readCheckpoints, readExport } from "../audit/record-files.ts";
 import { table, time } from "../output/output.ts";
 import { count } from "../program/arguments.ts";
-import { type Cli, handler, type World } from "../program/cli.ts";
+import { type Cli, handler, type Invocation } from "../program/cli.ts";
 import { CliProblem } from "../program/problem.ts";
 
-export function addAuditCommands(program: Command, world: World): void {
+export function addAuditCommands(program: Command, invocation: Invocation): void {
   const audit = program.command("audit").description("the record of everything that was done");
 
   audit
@@ -23,7 +23,7 @@ export function addAuditCommands(program: Command, world: World): void {
     .option("--subject <subject>", "only what is about this install, job, release or agent")
     .action(
       handler(
-        world,
+        invocation,
         z.object({ limit: z.int(), subject: z.string().optional() }),
         async ({ cli, options }) => {
           printRows(cli, await newestRows(await cli.connect(), options));
@@ -43,8 +43,8 @@ export function addAuditCommands(program: Command, world: World): void {
     )
     .option("--file <file>", "an export, instead of the server's record; needs no connection")
     .action(
-      handler(world, VerifyOptions, async ({ cli, options }) => {
-        const { directory, now } = world;
+      handler(invocation, VerifyOptions, async ({ cli, options }) => {
+        const { directory, now } = invocation;
         const { file, install } = options;
         if (file !== undefined && install !== undefined) {
           throw new CliProblem(
@@ -78,9 +78,9 @@ export function addAuditCommands(program: Command, world: World): void {
     .description("write the record with its signature, for `audit verify --file` anywhere")
     .argument("<file>")
     .action(
-      handler(world, z.object({}), async ({ cli }, file: string) => {
+      handler(invocation, z.object({}), async ({ cli }, file: string) => {
         const record = await fetchRecord(await cli.connect());
-        const path = resolve(world.directory, file);
+        const path = resolve(invocation.directory, file);
         await writeDurably(path, exportText(record));
         const { rows } = record;
         cli.print({

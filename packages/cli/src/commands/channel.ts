@@ -4,10 +4,10 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { listAll } from "../connection/pages.ts";
 import { table, time } from "../output/output.ts";
-import { type Cli, handler, type World } from "../program/cli.ts";
+import { type Cli, handler, type Invocation } from "../program/cli.ts";
 import { checked } from "../program/problem.ts";
 
-export function addChannelCommands(program: Command, world: World): void {
+export function addChannelCommands(program: Command, invocation: Invocation): void {
   const channel = program
     .command("channel")
     .alias("channels")
@@ -19,7 +19,7 @@ export function addChannelCommands(program: Command, world: World): void {
     .description("list channels and the release each points at")
     .option("--app <app>", "only those of one app")
     .action(
-      handler(world, z.object({ app: z.string().optional() }), async ({ cli, options }) => {
+      handler(invocation, z.object({ app: z.string().optional() }), async ({ cli, options }) => {
         printChannels(cli, await listAll<ChannelView>(await cli.connect(), listChannels, options));
       }),
     );
@@ -31,14 +31,18 @@ export function addChannelCommands(program: Command, world: World): void {
     .argument("<channel>")
     .argument("<release>", "id or version")
     .action(
-      handler(world, z.object({}), async ({ cli }, app: string, name: string, release: string) => {
-        const params = {
-          app: checked(AppName, app, "app"),
-          channel: checked(ChannelName, name, "channel"),
-        };
-        const client = await cli.connect();
-        printChannels(cli, await client.call(setChannel, { params, body: { release } }));
-      }),
+      handler(
+        invocation,
+        z.object({}),
+        async ({ cli }, app: string, name: string, release: string) => {
+          const params = {
+            app: checked(AppName, app, "app"),
+            channel: checked(ChannelName, name, "channel"),
+          };
+          const client = await cli.connect();
+          printChannels(cli, await client.call(setChannel, { params, body: { release } }));
+        },
+      ),
     );
 }
 

@@ -2,18 +2,18 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { reachableTypes } from "../app/known-plugins.ts";
 import { type AppSource, readApp } from "../app/read-app.ts";
-import { type Cli, handler, type World } from "../program/cli.ts";
+import { type Cli, handler, type Invocation } from "../program/cli.ts";
 import { CliProblem, placeText } from "../program/problem.ts";
 
-export function addCheckCommand(program: Command, world: World): void {
+export function addCheckCommand(program: Command, invocation: Invocation): void {
   program
     .command("check")
     .description("check an app's exclave.yaml whole: every problem with file, line and column")
     .argument("[directory]", "where exclave.yaml lies", ".")
     .action(
-      handler(world, z.object({}), async ({ cli }, directory: string) => {
+      handler(invocation, z.object({}), async ({ cli }, directory: string) => {
         const types = await reachableTypes(cli);
-        const source = await readApp(directory, { from: world.directory, ...types });
+        const source = await readApp(directory, { from: invocation.directory, ...types });
         printCheck(cli, source, types !== undefined);
       }),
     );

@@ -11,7 +11,7 @@ import {
   writeSettings,
 } from "../connection/settings.ts";
 import { pairs, table } from "../output/output.ts";
-import { type Cli, handler, type World } from "../program/cli.ts";
+import { type Cli, handler, type Invocation } from "../program/cli.ts";
 import { CliProblem } from "../program/problem.ts";
 
 const AddOptions = z.object({
@@ -20,7 +20,7 @@ const AddOptions = z.object({
   tokenStdin: z.boolean().default(false),
 });
 
-export function addContextCommands(program: Command, world: World): void {
+export function addContextCommands(program: Command, invocation: Invocation): void {
   const context = program
     .command("context")
     .alias("contexts")
@@ -31,7 +31,7 @@ export function addContextCommands(program: Command, world: World): void {
     .alias("ls")
     .description("list contexts")
     .action(
-      handler(world, z.object({}), async ({ cli }) =>
+      handler(invocation, z.object({}), async ({ cli }) =>
         printContexts(cli, await readSettings(cli.home)),
       ),
     );
@@ -39,14 +39,16 @@ export function addContextCommands(program: Command, world: World): void {
   context
     .command("show")
     .description("show which server a command would use, and what names it")
-    .action(handler(world, z.object({}), async ({ cli }) => printTarget(cli, await cli.target())));
+    .action(
+      handler(invocation, z.object({}), async ({ cli }) => printTarget(cli, await cli.target())),
+    );
 
   context
     .command("use")
     .description("make a context the current one")
     .argument("<name>")
     .action(
-      handler(world, z.object({}), async ({ cli }, name: string) => {
+      handler(invocation, z.object({}), async ({ cli }, name: string) => {
         const settings = await readSettings(cli.home);
         if (!settings.contexts[name]) throw unknownContext(name, settings);
         await writeSettings(cli.home, { ...settings, current: name });
@@ -60,8 +62,8 @@ export function addContextCommands(program: Command, world: World): void {
     .argument("<name>")
     .option("--token-stdin", "read the token from stdin and keep it in the settings file")
     .action(
-      handler(world, AddOptions, async ({ cli, options }, name: string) => {
-        const made = await contextFrom(options, { world, name });
+      handler(invocation, AddOptions, async ({ cli, options }, name: string) => {
+        const made = await contextFrom(options, { invocation, name });
         await writeSettings(cli.home, withContext(await readSettings(cli.home), name, made));
         cli.say(`context ${name} is ${made.server}`);
       }),
@@ -73,7 +75,7 @@ export function addContextCommands(program: Command, world: World): void {
     .description("remove a context from this machine; the server is not touched")
     .argument("<name>")
     .action(
-      handler(world, z.object({}), async ({ cli }, name: string) => {
+      handler(invocation, z.object({}), async ({ cli }, name: string) => {
         const { current, contexts } = await readSettings(cli.home);
         const { [name]: removed, ...others } = contexts;
         if (!removed) throw unknownContext(name, { contexts });
@@ -86,7 +88,7 @@ export function addContextCommands(program: Command, world: World): void {
 
 async function contextFrom(
   options: z.infer<typeof AddOptions>,
-  { world, name }: { world: World; name: string },
+  { invocation, name }: { invocation: Invocation; name: string },
 ): Promise<Context> {
   if (options.server === undefined) {
     throw new CliProblem("usage", "a context needs the address of its server", {
@@ -94,8 +96,9 @@ async function contextFrom(
     });
   }
   const server = checkedUrl(options.server, "--server");
-  if (options.tokenStdin) return { server, token: (await readText(world.stdin)).trim() };
-  if (options.tokenFile) return { server, tokenFile: resolve(world.directory, options.tokenFile) };
+  if (options.tokenStdin) return { server, token: (await readText(invocation.stdin)).trim() };
+  if (options.tokenFile)
+    return { server, tokenFile: resolve(invocation.directory, options.tokenFile) };
   return { server };
 }
 

@@ -3,12 +3,12 @@ import { ComponentName, InstallName } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
 import { durationOption } from "../program/arguments.ts";
-import { handler, type World } from "../program/cli.ts";
+import { handler, type Invocation } from "../program/cli.ts";
 import { checked } from "../program/problem.ts";
 import { endAs, followJob } from "../progress/follow-job.ts";
 
 /** A debug command is a job of the install; this program ends with the command's own exit code. */
-export function addExecCommand(program: Command, world: World): void {
+export function addExecCommand(program: Command, invocation: Invocation): void {
   program
     .command("exec")
     .description("run a command beside a component and write its output to stdout")
@@ -20,7 +20,7 @@ export function addExecCommand(program: Command, world: World): void {
     .addHelpText("after", "\nExample:\n  exclave exec acme api -- env\n")
     .action(
       handler(
-        world,
+        invocation,
         z.object({ timeout: z.int() }),
         async ({ cli, options }, install: string, component: string, command: string[]) => {
           const client = await cli.connect();

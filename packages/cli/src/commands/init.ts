@@ -6,10 +6,10 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { reachableTypes } from "../app/known-plugins.ts";
 import { scaffold } from "../app/scaffold.ts";
-import { handler, type World } from "../program/cli.ts";
+import { handler, type Invocation } from "../program/cli.ts";
 import { CliProblem, checked } from "../program/problem.ts";
 
-export function addInitCommand(program: Command, world: World): void {
+export function addInitCommand(program: Command, invocation: Invocation): void {
   program
     .command("init")
     .description("write a small working app to start from")
@@ -17,10 +17,10 @@ export function addInitCommand(program: Command, world: World): void {
     .option("--app <name>", "the app's name; the directory's otherwise")
     .action(
       handler(
-        world,
+        invocation,
         z.object({ app: z.string().optional() }),
         async ({ cli, options }, directory: string) => {
-          const target = resolve(world.directory, directory);
+          const target = resolve(invocation.directory, directory);
           await refuseFull(target);
           const app = checked(AppName, options.app ?? appNameFrom(basename(target)), "an app");
           const files = scaffold(app, appJsonSchema((await reachableTypes(cli))?.plugins));

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { listAll } from "../connection/pages.ts";
 import { pairs, table, time } from "../output/output.ts";
 import { count, durationOption } from "../program/arguments.ts";
-import { type Cli, handler, toneOf, type World } from "../program/cli.ts";
+import { type Cli, handler, type Invocation, toneOf } from "../program/cli.ts";
 import { followToEnd, writeLog } from "../progress/follow-job.ts";
 
 const ListOptions = z.object({
@@ -16,7 +16,7 @@ const ListOptions = z.object({
   limit: z.int(),
 });
 
-export function addJobCommands(program: Command, world: World): void {
+export function addJobCommands(program: Command, invocation: Invocation): void {
   const job = program
     .command("job")
     .alias("jobs")
@@ -35,7 +35,7 @@ export function addJobCommands(program: Command, world: World): void {
     .option("--release <id>", "only those of one release")
     .option("--limit <count>", "how many", count, 200)
     .action(
-      handler(world, ListOptions, async ({ cli, options: { limit, ...query } }) => {
+      handler(invocation, ListOptions, async ({ cli, options: { limit, ...query } }) => {
         const jobs = await listAll<JobView>(await cli.connect(), listJobs, query, limit);
         printJobs(cli, jobs);
       }),
@@ -46,7 +46,7 @@ export function addJobCommands(program: Command, world: World): void {
     .description("show one job")
     .argument("<job>")
     .action(
-      handler(world, z.object({}), async ({ cli }, id: string) => {
+      handler(invocation, z.object({}), async ({ cli }, id: string) => {
         const client = await cli.connect();
         printJob(cli, await client.call(getJob, { params: { job: id } }));
       }),
@@ -61,7 +61,7 @@ export function addJobCommands(program: Command, world: World): void {
     .option("--raw", "with its control sequences, also on a terminal")
     .action(
       handler(
-        world,
+        invocation,
         z.object({ follow: z.boolean().default(false) }),
         async ({ cli, options: { follow } }, id: string) => {
           const client = await cli.connect();
@@ -80,7 +80,7 @@ export function addJobCommands(program: Command, world: World): void {
       durationOption("--grace <duration>", "how long it may take to stop by itself", "10s"),
     )
     .action(
-      handler(world, z.object({ grace: z.int() }), async ({ cli, options }, id: string) => {
+      handler(invocation, z.object({ grace: z.int() }), async ({ cli, options }, id: string) => {
         const client = await cli.connect();
         const body = { graceMs: options.grace };
         printJob(cli, await client.call(cancelJob, { params: { job: id }, body }));

@@ -3,7 +3,7 @@ import { ComponentName, InstallName } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
 import { count, durationMs } from "../program/arguments.ts";
-import { handler, type World } from "../program/cli.ts";
+import { handler, type Invocation } from "../program/cli.ts";
 import { checked } from "../program/problem.ts";
 import { endAs, followJob } from "../progress/follow-job.ts";
 
@@ -14,7 +14,7 @@ const Options = z.object({
 });
 
 /** A log request is a job of the install: signed, subject to the customer's policy, on record. */
-export function addLogsCommand(program: Command, world: World): void {
+export function addLogsCommand(program: Command, invocation: Invocation): void {
   program
     .command("logs")
     .description("write a component's log to stdout")
@@ -25,7 +25,7 @@ export function addLogsCommand(program: Command, world: World): void {
     .option("--raw", "with its control sequences, also on a terminal")
     .option("--for <duration>", "follow for this long", durationMs)
     .action(
-      handler(world, Options, async ({ cli, options }, install: string, component: string) => {
+      handler(invocation, Options, async ({ cli, options }, install: string, component: string) => {
         const client = await cli.connect();
         const job = await client.call(runInInstall, {
           params: {

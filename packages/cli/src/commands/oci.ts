@@ -1,7 +1,7 @@
 import { EXIT } from "@exclave/core";
 import type { Command } from "commander";
 import { repeated } from "../program/arguments.ts";
-import { createCli, type World } from "../program/cli.ts";
+import { createCli, type Invocation } from "../program/cli.ts";
 import { programOf, runProgram } from "../program/package-program.ts";
 import { CliProblem, ExitWith } from "../program/problem.ts";
 
@@ -16,7 +16,7 @@ Credentials are those of docker, podman and skopeo (config.json, auth.json and t
 `;
 
 /** The work is done by a program of the oci package; what is declared here is what it takes. */
-export function addOciCommands(program: Command, world: World): void {
+export function addOciCommands(program: Command, invocation: Invocation): void {
   const oci = program
     .command("oci")
     .description("move and look at OCI content: registries, layouts, archives")
@@ -47,7 +47,7 @@ export function addOciCommands(program: Command, world: World): void {
       .option("--plain-http", "http for every registry that does not say https://")
       .option("--ca <file>", "further certificates (PEM) that vouch for registries")
       .addHelpText("after", REFERENCES)
-      .action(async () => runOci(command, world));
+      .action(async () => runOci(command, invocation));
   }
 
   function verb(name: string, description: string): Command {
@@ -55,14 +55,14 @@ export function addOciCommands(program: Command, world: World): void {
   }
 }
 
-async function runOci(command: Command, world: World): Promise<void> {
-  const { format } = createCli(world, command);
+async function runOci(command: Command, invocation: Invocation): Promise<void> {
+  const { format } = createCli(invocation, command);
   const isQuiet = command.optsWithGlobals()["quiet"] === true;
   if (format !== "table" && format !== "json") {
     throw new CliProblem("usage", `exclave oci answers with text or JSON, not ${format}`);
   }
-  const { EXCLAVE_TOKEN: _, ...environment } = world.environment;
-  const code = await runProgram(world, {
+  const { EXCLAVE_TOKEN: _, ...environment } = invocation.environment;
+  const code = await runProgram(invocation, {
     program: programOf("@exclave/oci", "programs/oci-main"),
     args: [
       command.name(),
@@ -75,7 +75,7 @@ async function runOci(command: Command, world: World): Promise<void> {
     environment,
   });
   // Stopped before it could say so itself, it has the system's number for that.
-  if (code !== 0) throw new ExitWith(world.signal.aborted ? EXIT.interrupted : code);
+  if (code !== 0) throw new ExitWith(invocation.signal.aborted ? EXIT.interrupted : code);
 }
 
 /** The options as they were given, for a program that takes the same ones. */

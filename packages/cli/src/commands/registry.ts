@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { INSECURE_HTTP_OPTION } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { type Cli, handler, type World } from "../program/cli.ts";
+import { type Cli, handler, type Invocation } from "../program/cli.ts";
 import { plainEnvironment, programOf, runProgram } from "../program/package-program.ts";
 import { CliProblem, ExitWith } from "../program/problem.ts";
 import { usualOrFreePort } from "../up/port.ts";
@@ -21,7 +21,7 @@ const Options = z.object({
 });
 type Options = z.infer<typeof Options>;
 
-export function addRegistryCommands(program: Command, world: World): void {
+export function addRegistryCommands(program: Command, invocation: Invocation): void {
   const registry = program.command("registry").description("the embedded OCI registry, on its own");
 
   registry
@@ -35,7 +35,7 @@ export function addRegistryCommands(program: Command, world: World): void {
     .option("--service <name>", "the name tokens know this registry by", "exclave-registry")
     .option("--realm <url>", "where clients are sent for a token")
     .action(
-      handler(world, Options, async ({ cli, options }) => {
+      handler(invocation, Options, async ({ cli, options }) => {
         if (options.anonymous === (options.authKeys !== undefined)) {
           throw new CliProblem("usage", "say who may use the registry", {
             hint: "--anonymous opens it to everyone, --auth-keys FILE to whoever has a token",
@@ -47,10 +47,10 @@ export function addRegistryCommands(program: Command, world: World): void {
 }
 
 async function serve(cli: Cli, options: Options): Promise<void> {
-  const { world, home } = cli;
+  const { invocation, home } = cli;
   const directory = options.directory ?? join(home.directory, "registry");
   const address = options.address ?? `127.0.0.1:${await usualOrFreePort(USUAL_PORT)}`;
-  const code = await runProgram(world, {
+  const code = await runProgram(invocation, {
     program: programOf("@exclave/oci", "programs/registry-main"),
     args: [
       "--directory",
@@ -60,7 +60,7 @@ async function serve(cli: Cli, options: Options): Promise<void> {
       ...authArguments(options),
       ...(options.insecureHttp ? [INSECURE_HTTP_OPTION] : []),
     ],
-    environment: plainEnvironment(world.environment),
+    environment: plainEnvironment(invocation.environment),
     onLine: (line) => {
       if (!URL.canParse(line)) return;
       cli.print({ value: { url: line }, text: () => line, names: () => [line] });
@@ -69,7 +69,7 @@ async function serve(cli: Cli, options: Options): Promise<void> {
     detached: true,
   });
   // Asked to stop before it was ready, it is cut off: that is what was wanted.
-  if (code !== 0 && !world.signal.aborted) throw new ExitWith(code);
+  if (code !== 0 && !invocation.signal.aborted) throw new ExitWith(code);
 }
 
 function authArguments({ anonymous, authKeys, issuer, service, realm }: Options): string[] {

@@ -4,9 +4,9 @@ import { z } from "zod";
 import { listAll } from "../connection/pages.ts";
 import { table, time } from "../output/output.ts";
 import { durationMs } from "../program/arguments.ts";
-import { type Cli, handler, type World } from "../program/cli.ts";
+import { type Cli, handler, type Invocation } from "../program/cli.ts";
 
-export function addTokenCommands(program: Command, world: World): void {
+export function addTokenCommands(program: Command, invocation: Invocation): void {
   const token = program.command("token").alias("tokens").description("tokens for this API");
 
   token
@@ -19,7 +19,7 @@ export function addTokenCommands(program: Command, world: World): void {
     .option("--expires <duration>", "when it ends by itself, such as 30d", durationMs)
     .action(
       handler(
-        world,
+        invocation,
         z.object({ role: Role, expires: z.int().optional() }),
         async ({ cli, options: { role, expires } }, name: string) => {
           const client = await cli.connect();
@@ -37,7 +37,7 @@ export function addTokenCommands(program: Command, world: World): void {
     .alias("ls")
     .description("list tokens, never their values")
     .action(
-      handler(world, z.object({}), async ({ cli }) => {
+      handler(invocation, z.object({}), async ({ cli }) => {
         printTokens(cli, await listAll<TokenView>(await cli.connect(), listTokens));
       }),
     );
@@ -48,7 +48,7 @@ export function addTokenCommands(program: Command, world: World): void {
     .description("revoke a token")
     .argument("<token>", "its id")
     .action(
-      handler(world, z.object({}), async ({ cli }, id: string) => {
+      handler(invocation, z.object({}), async ({ cli }, id: string) => {
         const client = await cli.connect();
         const revoked = await client.call(revokeToken, { params: { token: id } });
         cli.print({

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { Command } from "commander";
 import { z } from "zod";
 import { portNumber } from "../program/arguments.ts";
-import { handler, type World } from "../program/cli.ts";
+import { handler, type Invocation } from "../program/cli.ts";
 import { isAbort } from "../program/problem.ts";
 import { runDemo } from "../up/demo.ts";
 import { findPrograms } from "../up/programs.ts";
@@ -11,15 +11,15 @@ import { provideDemoApp } from "../up/shipped.ts";
 
 const Options = z.object({ demo: z.boolean().default(false), port: z.int().optional() });
 
-export function addUpCommand(program: Command, world: World): void {
+export function addUpCommand(program: Command, invocation: Invocation): void {
   program
     .command("up")
     .description("run everything on this machine: server, build agent, setup agent, installs")
     .option("--demo", "release the demo app and create the install acme")
     .option("--port <port>", "the server's port, chosen at the first start", portNumber)
     .action(
-      handler(world, Options, async ({ cli, options }) => {
-        const programs = await findPrograms(world.environment, cli.home);
+      handler(invocation, Options, async ({ cli, options }) => {
+        const programs = await findPrograms(invocation.environment, cli.home);
         const display = cli.display();
         const up = await startUp(cli, {
           programs,
@@ -31,7 +31,7 @@ export function addUpCommand(program: Command, world: World): void {
             await runDemo(cli, up, { app: await provideDemoApp(cli.home), display });
           }
           display.note("running; Ctrl-C ends everything");
-          if (!world.signal.aborted) await once(world.signal, "abort");
+          if (!invocation.signal.aborted) await once(invocation.signal, "abort");
         } catch (reason) {
           if (!isAbort(reason)) throw reason;
         } finally {

@@ -3,15 +3,15 @@ import { getInfo } from "@exclave/api";
 import type { Command } from "commander";
 import { z } from "zod";
 import { pairs } from "../output/output.ts";
-import { type Cli, handler, type World } from "../program/cli.ts";
+import { type Cli, handler, type Invocation } from "../program/cli.ts";
 
 /** Which program this is, and which server it speaks to. */
-export function addVersionCommand(program: Command, world: World): void {
+export function addVersionCommand(program: Command, invocation: Invocation): void {
   program
     .command("version")
     .description("show the version of this program and of the server")
     .action(
-      handler(world, z.object({}), async ({ cli }) => {
+      handler(invocation, z.object({}), async ({ cli }) => {
         const version = await ownVersion();
         const server = await serverInfo(cli);
         cli.print({

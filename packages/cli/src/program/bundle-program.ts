@@ -43,17 +43,17 @@ export async function runBundleProgram<Result extends z.ZodType>(
 ): Promise<z.output<Result>> {
   const display = cli.display();
   let last: z.infer<typeof Line> | undefined;
-  const code = await runProgram(cli.world, {
+  const code = await runProgram(cli.invocation, {
     program: programOf("@exclave/oci", "programs/release-bundle-main"),
     args,
-    environment: { ...plainEnvironment(cli.world.environment), ...secrets },
+    environment: { ...plainEnvironment(cli.invocation.environment), ...secrets },
     onLine: (text) => {
       last = readLine(text) ?? last;
       if (last?.type === "progress") display.update([describe(last)]);
     },
   });
   display.end({ clear: true });
-  cli.world.signal.throwIfAborted();
+  cli.invocation.signal.throwIfAborted();
   if (last?.type === "failure") throw new Failure(last.code, last.message);
   if (last?.type === "result") return result.parse(last);
   throw new CliProblem("bug", `the program for bundles ended with ${code} and without a word`);

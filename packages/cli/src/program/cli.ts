@@ -1,4 +1,4 @@
-// What every command is handed: the world it may touch, and the few things all of them do.
+// What every command is handed: the invocation it may touch, and the few things all of them do.
 
 import type { Readable } from "node:stream";
 import { type Client, createClient } from "@exclave/api";
@@ -18,8 +18,8 @@ import { createDisplay, type Display } from "../output/display.ts";
 import { type Answer, FORMATS, type Format, render } from "../output/output.ts";
 import { createPrintableBytes, printable } from "../output/printable.ts";
 
-/** The process's surroundings, made in main.ts and by tests. */
-export interface World {
+/** One run of the command with what it was given: streams, signals, environment. Made in main.ts and by tests. */
+export interface Invocation {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly directory: string;
   readonly stdin: Readable;
@@ -51,9 +51,9 @@ const GlobalOptions = z.object({
   raw: z.boolean().default(false),
 });
 
-/** One invocation: the world, as the global options of this command line want it. */
+/** An invocation as the global options of its command line want it. */
 export interface Cli {
-  readonly world: World;
+  readonly invocation: Invocation;
   readonly home: Home;
   readonly format: Format;
   readonly paint: Paint;
@@ -68,16 +68,16 @@ export interface Cli {
   connect(): Promise<Client>;
 }
 
-export function createCli(world: World, command: Command): Cli {
+export function createCli(invocation: Invocation, command: Command): Cli {
   const options = GlobalOptions.parse(command.optsWithGlobals());
-  const { environment, stdout, stderr } = world;
+  const { environment, stdout, stderr } = invocation;
   const home = homeOf(environment);
   const wish: ConnectionWish = { ...options, environment };
   const log = stdout.isTTY === true && !options.raw ? createPrintableBytes() : undefined;
   const hasColour = options.color && !environment.NO_COLOR && stdout.isTTY === true;
 
   const cli: Cli = {
-    world,
+    invocation,
     home,
     format: options.output,
     paint: hasColour ? colours : plain,
@@ -132,7 +132,7 @@ export function toneOf(word: string): Tone {
 // Commander hands over whatever the command declared: the parameter types are the declaration.
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
 export function handler<Options extends z.ZodObject, Args extends unknown[]>(
-  world: World,
+  invocation: Invocation,
   options: Options,
   run: (given: { cli: Cli; options: z.output<Options> }, ...args: Args) => Promise<void>,
 ): (...given: unknown[]) => Promise<void> {
@@ -140,7 +140,7 @@ export function handler<Options extends z.ZodObject, Args extends unknown[]>(
     const command = given.at(-1) as Command;
     const args = given.slice(0, -2) as Args;
     await run(
-      { cli: createCli(world, command), options: options.parse(command.optsWithGlobals()) },
+      { cli: createCli(invocation, command), options: options.parse(command.optsWithGlobals()) },
       ...args,
     );
   };

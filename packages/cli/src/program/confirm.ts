@@ -8,7 +8,7 @@ import type { Cli } from "./cli.ts";
 import { CliProblem } from "./problem.ts";
 
 export async function confirmByName(cli: Cli, name: string, warning: string): Promise<void> {
-  const { stdin, stderr, signal } = cli.world;
+  const { stdin, stderr, signal } = cli.invocation;
   if ((stdin as { isTTY?: boolean }).isTTY !== true) throw nothingDone();
   stderr.write(`${warning}\nType ${name} to go on: `);
   const lines = createInterface({ input: stdin, output: new PassThrough() });

@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
-import type { World } from "./cli.ts";
+import type { Invocation } from "./cli.ts";
 
 /** A package's program lies beside or below its index, as `.ts` in a clone and as `.js` when built. */
 export function programOf(packageName: string, program = "main"): string {
@@ -23,11 +23,11 @@ export interface ProgramOptions {
 }
 
 /** Runs it in the foreground, with our own streams; answers with what it ended with. */
-export async function runProgram(world: World, options: ProgramOptions): Promise<number> {
+export async function runProgram(invocation: Invocation, options: ProgramOptions): Promise<number> {
   const { program, args, environment, onLine, detached = false } = options;
-  const isOwn = world.stdout === process.stdout && world.stderr === process.stderr;
+  const isOwn = invocation.stdout === process.stdout && invocation.stderr === process.stderr;
   const child = spawn(process.execPath, [program, ...args], {
-    cwd: world.directory,
+    cwd: invocation.directory,
     env: { ...environment },
     stdio: [
       isOwn && !detached ? "inherit" : "ignore",
@@ -38,21 +38,25 @@ export async function runProgram(world: World, options: ProgramOptions): Promise
   });
   const stop = () => void child.kill("SIGTERM");
   const kill = () => void child.kill("SIGKILL");
-  world.signal.addEventListener("abort", stop);
-  world.hurry.addEventListener("abort", kill);
+  invocation.signal.addEventListener("abort", stop);
+  invocation.hurry.addEventListener("abort", kill);
   try {
     await once(child, "spawn");
-    if (world.signal.aborted) stop();
-    passOn(child, world, onLine);
+    if (invocation.signal.aborted) stop();
+    passOn(child, invocation, onLine);
     await once(child, "close");
     return codeOf(child);
   } finally {
-    world.signal.removeEventListener("abort", stop);
-    world.hurry.removeEventListener("abort", kill);
+    invocation.signal.removeEventListener("abort", stop);
+    invocation.hurry.removeEventListener("abort", kill);
   }
 }
 
-function passOn(child: ChildProcess, { stdout, stderr }: World, onLine: ProgramOptions["onLine"]) {
+function passOn(
+  child: ChildProcess,
+  { stdout, stderr }: Invocation,
+  onLine: ProgramOptions["onLine"],
+) {
   child.stderr?.on("data", (chunk: Buffer) => void stderr.write(chunk));
   if (!onLine) {
     child.stdout?.on("data", (chunk: Buffer) => void stdout.write(chunk));

@@ -21,10 +21,10 @@ import { addTokenCommands } from "../commands/token.ts";
 import { addUpCommand } from "../commands/up.ts";
 import { addVersionCommand } from "../commands/version.ts";
 import { FORMATS } from "../output/output.ts";
-import { forScreen, type World } from "./cli.ts";
+import { forScreen, type Invocation } from "./cli.ts";
 import { endingOf } from "./problem.ts";
 
-export function createProgram(world: World): Command {
+export function createProgram(invocation: Invocation): Command {
   const program = new Command("exclave")
     .description("Runs your product inside every customer's own account.")
     .addOption(
@@ -48,41 +48,41 @@ export function createProgram(world: World): Command {
     .showHelpAfterError("(`--help` shows what there is)")
     .exitOverride()
     .configureOutput({
-      writeOut: (text) => void world.stdout.write(text),
-      writeErr: (text) => void world.stderr.write(text),
+      writeOut: (text) => void invocation.stdout.write(text),
+      writeErr: (text) => void invocation.stderr.write(text),
     });
 
-  addUpCommand(program, world);
-  addInitCommand(program, world);
-  addCheckCommand(program, world);
-  addReleaseCommand(program, world);
-  addChannelCommands(program, world);
-  addInstallCommands(program, world);
-  addJobCommands(program, world);
-  addLogsCommand(program, world);
-  addExecCommand(program, world);
-  addAgentCommands(program, world);
-  addAuditCommands(program, world);
-  addRegistryCommands(program, world);
-  addOciCommands(program, world);
-  addTokenCommands(program, world);
-  addKeysCommands(program, world);
-  addContextCommands(program, world);
-  addCompletionCommand(program, world);
-  addVersionCommand(program, world);
+  addUpCommand(program, invocation);
+  addInitCommand(program, invocation);
+  addCheckCommand(program, invocation);
+  addReleaseCommand(program, invocation);
+  addChannelCommands(program, invocation);
+  addInstallCommands(program, invocation);
+  addJobCommands(program, invocation);
+  addLogsCommand(program, invocation);
+  addExecCommand(program, invocation);
+  addAgentCommands(program, invocation);
+  addAuditCommands(program, invocation);
+  addRegistryCommands(program, invocation);
+  addOciCommands(program, invocation);
+  addTokenCommands(program, invocation);
+  addKeysCommands(program, invocation);
+  addContextCommands(program, invocation);
+  addCompletionCommand(program, invocation);
+  addVersionCommand(program, invocation);
   return program;
 }
 
 /** Runs one command line and answers with its exit code; what went wrong is on stderr by then. */
-export async function runCli(argv: readonly string[], world: World): Promise<number> {
-  const program = createProgram(world);
+export async function runCli(argv: readonly string[], invocation: Invocation): Promise<number> {
+  const program = createProgram(invocation);
   const words = argv[0] === "--version" || argv[0] === "-V" ? ["version"] : [...argv];
   try {
     await program.parseAsync(words, { from: "user" });
     return 0;
   } catch (reason) {
     const { exitCode, lines } = endingOf(reason);
-    for (const line of lines) world.stderr.write(`${forScreen(world.stderr, line)}\n`);
+    for (const line of lines) invocation.stderr.write(`${forScreen(invocation.stderr, line)}\n`);
     return exitCode;
   }
 }

@@ -16,7 +16,7 @@ const GIVE_UP_MS = 5 * 60_000;
 
 /** Streams the log to stdout until the job has ended; Ctrl-C cancels the job. */
 export async function followJob(cli: Cli, client: Client, job: JobView): Promise<JobView> {
-  const { signal } = cli.world;
+  const { signal } = cli.invocation;
   const speaking = new AbortController();
   const remarks = tellWhyItIsQuiet(cli, client, job.id, AbortSignal.any([signal, speaking.signal]));
   try {
@@ -37,7 +37,7 @@ export async function followToEnd(
   job: string,
   onBytes: () => void = () => {},
 ): Promise<JobView> {
-  const { signal, now } = cli.world;
+  const { signal, now } = cli.invocation;
   const outage = createOutage(cli, job);
   let from = 0;
   for (;;) {
@@ -62,7 +62,7 @@ export async function followToEnd(
 
 /** One stretch without the server: said once, waited through with backoff, given up at last. */
 function createOutage(cli: Cli, job: string) {
-  const { signal } = cli.world;
+  const { signal } = cli.invocation;
   let since: number | undefined;
   let pauseMs = BACKOFF_MS;
   return {
@@ -86,7 +86,7 @@ function createOutage(cli: Cli, job: string) {
 
 /** The log as it is now. */
 export async function writeLog(cli: Cli, client: Client, job: string): Promise<void> {
-  const { signal } = cli.world;
+  const { signal } = cli.invocation;
   const query = { follow: "false" };
   for await (const chunk of client.bytes(getJobLog, { params: { job }, query, signal })) {
     cli.writeLog(chunk);

@@ -35,8 +35,8 @@ export async function waitForInstall(
     look: () => lookAtInstall(client, name),
     judge,
     display,
-    signal: cli.world.signal,
-    now: cli.world.now,
+    signal: cli.invocation.signal,
+    now: cli.invocation.now,
     timeoutMs,
   });
   return install;

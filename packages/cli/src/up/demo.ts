@@ -29,7 +29,7 @@ export async function runDemo(
   { client }: Up,
   { app, display }: DemoOptions,
 ): Promise<void> {
-  const startedAt = cli.world.now();
+  const startedAt = cli.invocation.now();
   if (!(await hasRelease())) {
     const { id, version } = await startRelease(cli, client, app, {
       channel: CHANNEL,
@@ -57,8 +57,8 @@ export async function runDemo(
     display,
   });
   await waitForPage(install);
-  const shown = shortPath(cli.world.directory, app);
-  const seconds = Math.round((cli.world.now() - startedAt) / 1_000);
+  const shown = shortPath(cli.invocation.directory, app);
+  const seconds = Math.round((cli.invocation.now() - startedAt) / 1_000);
   for (const line of farewell(install, seconds, shown)) display.note(line);
 
   /** After a restart the last known health is older than the programs. */
@@ -66,10 +66,10 @@ export async function runDemo(
     const url = pageOf(view);
     if (url === undefined) return;
     for (let tries = 0; tries < 200; tries++) {
-      const answer = await fetch(url, { signal: cli.world.signal }).catch(() => undefined);
+      const answer = await fetch(url, { signal: cli.invocation.signal }).catch(() => undefined);
       await answer?.body?.cancel();
       if (answer?.ok) return;
-      await sleep(300, undefined, { signal: cli.world.signal });
+      await sleep(300, undefined, { signal: cli.invocation.signal });
     }
   }
 

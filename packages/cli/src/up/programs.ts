@@ -1,7 +1,7 @@
 // Where the programs are that `up` runs: beside this one, in a clone as in an installed package.
 
 import type { Home } from "../connection/home.ts";
-import type { World } from "../program/cli.ts";
+import type { Invocation } from "../program/cli.ts";
 import { programOf } from "../program/package-program.ts";
 import { findImages, type ShippedImages } from "./shipped.ts";
 
@@ -14,7 +14,7 @@ export interface Programs {
 }
 
 export async function findPrograms(
-  environment: World["environment"],
+  environment: Invocation["environment"],
   home: Home,
 ): Promise<Programs> {
   return {

@@ -46,20 +46,20 @@ const GRACE_MS = 10_000;
 const HOME_BYTES_MAX = 350;
 
 export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptions): Promise<Up> {
-  const { home, world } = cli;
+  const { home, invocation } = cli;
   checkHome(home);
   const lock = await takeUpLock(home);
   const children: ChildProgram[] = [];
   const environment = {
-    ...plainEnvironment(world.environment),
+    ...plainEnvironment(invocation.environment),
     EXCLAVE_HOME: home.directory,
   };
   // It may hold a password, and is the server's alone.
-  const database = world.environment.EXCLAVE_DATABASE_URL;
+  const database = invocation.environment.EXCLAVE_DATABASE_URL;
   let watch: InstallWatch | undefined;
   try {
-    await endAbandoned(lock, home, say, world.hurry);
-    const images = await provideImages(world, programs.images, say);
+    await endAbandoned(lock, home, say, invocation.hurry);
+    const images = await provideImages(invocation, programs.images, say);
     const port = await choosePort(home, wished);
     const url = `http://127.0.0.1:${port}`;
     await startServer(url, port);
@@ -79,7 +79,7 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
       }),
     );
     await waitForAgents(client);
-    const { now, signal } = world;
+    const { now, signal } = invocation;
     await waitForTypes({ client, images, say, now, signal });
     return { url, client, stop };
   } catch (reason) {
@@ -102,7 +102,7 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
       more: database === undefined ? {} : { EXCLAVE_DATABASE_URL: database },
     });
     await server.start();
-    const late = sleep(READY_MS, "late" as const, { signal: world.signal, ref: false });
+    const late = sleep(READY_MS, "late" as const, { signal: invocation.signal, ref: false });
     if ((await Promise.race([ready.promise, late])) === "late") {
       throw new CliProblem("failed", "the server did not become ready", {
         hint: `its log: ${logFile("server")}`,
@@ -150,24 +150,24 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
   }
 
   async function waitForAgents(client: Client): Promise<void> {
-    const endsAt = world.now() + READY_MS;
+    const endsAt = invocation.now() + READY_MS;
     for (;;) {
       const agents = await listAll<AgentView>(client, listAgents);
       const online = agents.filter(({ status }) => status === "online").map(({ kind }) => kind);
       if (online.includes("build") && online.includes("setup")) break;
-      if (world.now() > endsAt) {
+      if (invocation.now() > endsAt) {
         throw new CliProblem("failed", "the build and setup agents did not connect", {
           hint: `their logs are in ${home.logDirectory}`,
         });
       }
-      await sleep(200, undefined, { signal: world.signal });
+      await sleep(200, undefined, { signal: invocation.signal });
     }
     say("agents  build and setup are connected");
   }
 
   /** Installs first, so that their agents can still say good-bye; the server last. */
   async function stop(): Promise<void> {
-    const { hurry } = world;
+    const { hurry } = invocation;
     await watch?.stop(hurry);
     const [server, ...agents] = children;
     await Promise.all(agents.map((agent) => agent.stop({ graceMs: GRACE_MS, hurry })));

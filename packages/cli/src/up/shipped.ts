@@ -8,7 +8,7 @@ import { dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import type { Home } from "../connection/home.ts";
-import type { World } from "../program/cli.ts";
+import type { Invocation } from "../program/cli.ts";
 import { plainEnvironment, programOf, runProgram } from "../program/package-program.ts";
 import { CliProblem } from "../program/problem.ts";
 
@@ -21,7 +21,7 @@ const PACKAGE = new URL("../..", import.meta.url);
 const isClone = extname(import.meta.filename) === ".ts";
 
 export async function findImages(
-  environment: World["environment"],
+  environment: Invocation["environment"],
   home: Home,
 ): Promise<ShippedImages> {
   const given = environment.EXCLAVE_IMAGES;
@@ -37,19 +37,19 @@ export async function findImages(
 
 /** The layout's directory. To be called under the lock of `up`: two at once would spoil each other. */
 export async function provideImages(
-  world: World,
+  invocation: Invocation,
   images: ShippedImages,
   say: (line: string) => void,
 ): Promise<string> {
   if (images.kind === "layout") return images.directory;
   const { directory, folders } = images;
-  const code = await runProgram(world, {
+  const code = await runProgram(invocation, {
     program: programOf("@exclave/oci", "programs/images-main"),
     args: ["--out", directory, "--node", process.execPath, ...folders],
-    environment: plainEnvironment(world.environment),
+    environment: plainEnvironment(invocation.environment),
     onLine: (line) => say(`images  ${line}`),
   });
-  world.signal.throwIfAborted();
+  invocation.signal.throwIfAborted();
   if (code === 0) return directory;
   throw new CliProblem("failed", "the images of the component types cannot be packed", {
     hint: `the reason stands above; they go to ${directory}`,

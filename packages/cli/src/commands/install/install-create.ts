@@ -5,7 +5,7 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { printInstall } from "../../output/install-text.ts";
 import { durationOption, inputs } from "../../program/arguments.ts";
-import { handler, type World } from "../../program/cli.ts";
+import { handler, type Invocation } from "../../program/cli.ts";
 import { checked } from "../../program/problem.ts";
 import { waitForDeploy } from "../../progress/wait-install.ts";
 
@@ -20,7 +20,7 @@ const Options = z.object({
   timeout: z.int(),
 });
 
-export function addInstallCreate(install: Command, world: World): void {
+export function addInstallCreate(install: Command, invocation: Invocation): void {
   install
     .command("create")
     .description("create an install and set it up; the channel's release is deployed by itself")
@@ -34,10 +34,10 @@ export function addInstallCreate(install: Command, world: World): void {
     .option("--wait", "wait until it is healthy")
     .addOption(durationOption("--timeout <duration>", "how long to wait", "10m"))
     .action(
-      handler(world, Options, async ({ cli, options }, given: string) => {
+      handler(invocation, Options, async ({ cli, options }, given: string) => {
         const name = checked(InstallName, given, "an install");
         const client = await cli.connect();
-        const directory = options.directory && resolve(world.directory, options.directory);
+        const directory = options.directory && resolve(invocation.directory, options.directory);
         const created = await client.call(createInstall, {
           body: {
             name,

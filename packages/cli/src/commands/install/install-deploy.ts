@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { printInstall } from "../../output/install-text.ts";
 import { durationOption, inputs, names } from "../../program/arguments.ts";
-import { handler, type World } from "../../program/cli.ts";
+import { handler, type Invocation } from "../../program/cli.ts";
 import { checked } from "../../program/problem.ts";
 import { waitForDeploy } from "../../progress/wait-install.ts";
 
@@ -18,7 +18,7 @@ const Options = z.object({
   timeout: z.int(),
 });
 
-export function addInstallDeploy(install: Command, world: World): void {
+export function addInstallDeploy(install: Command, invocation: Invocation): void {
   install
     .command("deploy")
     .description("ask for a release, changed inputs, a retry, or the removal of components")
@@ -31,7 +31,7 @@ export function addInstallDeploy(install: Command, world: World): void {
     .option("--wait", "wait until it is healthy")
     .addOption(durationOption("--timeout <duration>", "how long to wait", "10m"))
     .action(
-      handler(world, Options, async ({ cli, options }, given: string) => {
+      handler(invocation, Options, async ({ cli, options }, given: string) => {
         const name = checked(InstallName, given, "an install");
         const client = await cli.connect();
         const { release, channel, input, allowDestroy, component } = options;

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { printInstall } from "../../output/install-text.ts";
 import { durationOption } from "../../program/arguments.ts";
-import { handler, type World } from "../../program/cli.ts";
+import { handler, type Invocation } from "../../program/cli.ts";
 import { confirmByName } from "../../program/confirm.ts";
 import { checked } from "../../program/problem.ts";
 import { waitForDestroy } from "../../progress/wait-install.ts";
@@ -16,7 +16,7 @@ const Options = z.object({
   timeout: z.int(),
 });
 
-export function addInstallDestroy(install: Command, world: World): void {
+export function addInstallDestroy(install: Command, invocation: Invocation): void {
   install
     .command("destroy")
     .alias("rm")
@@ -28,7 +28,7 @@ export function addInstallDestroy(install: Command, world: World): void {
     .addOption(durationOption("--timeout <duration>", "how long to wait", "10m"))
     .action(
       handler(
-        world,
+        invocation,
         Options,
         async ({ cli, options: { because, yes, wait, timeout } }, given: string) => {
           const name = checked(InstallName, given, "an install");

@@ -2,11 +2,11 @@ import { forgetInstall } from "@exclave/api";
 import { InstallName } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { handler, type World } from "../../program/cli.ts";
+import { handler, type Invocation } from "../../program/cli.ts";
 import { confirmByName } from "../../program/confirm.ts";
 import { checked } from "../../program/problem.ts";
 
-export function addInstallForget(install: Command, world: World): void {
+export function addInstallForget(install: Command, invocation: Invocation): void {
   install
     .command("forget")
     .description(
@@ -17,7 +17,7 @@ export function addInstallForget(install: Command, world: World): void {
     .option("-y, --yes", "go on without asking; needed where there is no terminal")
     .action(
       handler(
-        world,
+        invocation,
         z.object({ force: z.boolean().default(false), yes: z.boolean().default(false) }),
         async ({ cli, options: { force, yes } }, given: string) => {
           const params = { install: checked(InstallName, given, "an install") };

@@ -3,15 +3,15 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { listAll } from "../../connection/pages.ts";
 import { table } from "../../output/output.ts";
-import { handler, toneOf, type World } from "../../program/cli.ts";
+import { handler, type Invocation, toneOf } from "../../program/cli.ts";
 
-export function addInstallList(install: Command, world: World): void {
+export function addInstallList(install: Command, invocation: Invocation): void {
   install
     .command("list")
     .alias("ls")
     .description("list installs")
     .action(
-      handler(world, z.object({}), async ({ cli }) => {
+      handler(invocation, z.object({}), async ({ cli }) => {
         const installs = await listAll<InstallView>(await cli.connect(), listInstalls);
         cli.print({
           value: installs,

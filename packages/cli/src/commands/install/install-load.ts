@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { pairs } from "../../output/output.ts";
 import { BundledRelease, runBundleProgram, sizeText } from "../../program/bundle-program.ts";
-import { type Cli, handler, type World } from "../../program/cli.ts";
+import { type Cli, handler, type Invocation } from "../../program/cli.ts";
 import { CliProblem, checked } from "../../program/problem.ts";
 import { listLocalInstalls } from "../../up/local-installs.ts";
 
@@ -19,7 +19,7 @@ const Loaded = z.object({
 });
 
 /** The customer's side of an air gap: it speaks to the install's own registry and to nobody else. */
-export function addInstallLoad(install: Command, world: World): void {
+export function addInstallLoad(install: Command, invocation: Invocation): void {
   install
     .command("load")
     .description("take a bundled release into an install's own registry, without the vendor's")
@@ -35,10 +35,10 @@ export function addInstallLoad(install: Command, world: World): void {
       "\nExamples:\n  exclave install load acme crm-3.oci.tar\n  exclave install load crm-3.oci.tar --directory /srv/acme\n",
     )
     .action(
-      handler(world, Options, async ({ cli, options }, first: string, second?: string) => {
+      handler(invocation, Options, async ({ cli, options }, first: string, second?: string) => {
         const { file, directory } = await decidePlace(cli, options.directory, first, second);
         const key =
-          options.key === undefined ? [] : ["--key", resolve(world.directory, options.key)];
+          options.key === undefined ? [] : ["--key", resolve(invocation.directory, options.key)];
         const loaded = await runBundleProgram(cli, {
           args: ["load", "--file", file, "--directory", directory, ...key],
           result: Loaded,
@@ -71,7 +71,7 @@ function explain(reason: unknown): never {
 }
 
 async function decidePlace(
-  { home, world }: Cli,
+  { home, invocation }: Cli,
   directory: string | undefined,
   first: string,
   second: string | undefined,
@@ -81,8 +81,8 @@ async function decidePlace(
       hint: "for example `exclave install load acme bundle.oci.tar`",
     });
   }
-  const file = resolve(world.directory, second ?? first);
-  if (directory !== undefined) return { file, directory: resolve(world.directory, directory) };
+  const file = resolve(invocation.directory, second ?? first);
+  if (directory !== undefined) return { file, directory: resolve(invocation.directory, directory) };
   const name = checked(InstallName, first, "an install");
   const named = (await listLocalInstalls(home)).filter((local) =>
     [local.id, local.name].includes(name),

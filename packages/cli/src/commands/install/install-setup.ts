@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { printInstall } from "../../output/install-text.ts";
 import { durationOption } from "../../program/arguments.ts";
-import { handler, type World } from "../../program/cli.ts";
+import { handler, type Invocation } from "../../program/cli.ts";
 import { checked } from "../../program/problem.ts";
 import { waitForDeploy } from "../../progress/wait-install.ts";
 
@@ -14,7 +14,7 @@ const Options = z.object({
   timeout: z.int(),
 });
 
-export function addInstallSetup(install: Command, world: World): void {
+export function addInstallSetup(install: Command, invocation: Invocation): void {
   install
     .command("setup")
     .description(
@@ -25,7 +25,7 @@ export function addInstallSetup(install: Command, world: World): void {
     .option("--wait", "wait until it is healthy")
     .addOption(durationOption("--timeout <duration>", "how long to wait", "10m"))
     .action(
-      handler(world, Options, async ({ cli, options }, given: string) => {
+      handler(invocation, Options, async ({ cli, options }, given: string) => {
         const name = checked(InstallName, given, "an install");
         const client = await cli.connect();
         const body = options.because === undefined ? {} : { because: options.because };

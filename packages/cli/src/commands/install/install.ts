@@ -1,7 +1,7 @@
 // One noun, its verbs in files of their own.
 
 import type { Command } from "commander";
-import type { World } from "../../program/cli.ts";
+import type { Invocation } from "../../program/cli.ts";
 import { addInstallCreate } from "./install-create.ts";
 import { addInstallDeploy } from "./install-deploy.ts";
 import { addInstallDestroy } from "./install-destroy.ts";
@@ -11,18 +11,18 @@ import { addInstallLoad } from "./install-load.ts";
 import { addInstallSetup } from "./install-setup.ts";
 import { addInstallShow } from "./install-show.ts";
 
-export function addInstallCommands(program: Command, world: World): void {
+export function addInstallCommands(program: Command, invocation: Invocation): void {
   const install = program
     .command("install")
     .alias("installs")
     .description("customers' running copies of an app");
 
-  addInstallCreate(install, world);
-  addInstallList(install, world);
-  addInstallShow(install, world);
-  addInstallDeploy(install, world);
-  addInstallSetup(install, world);
-  addInstallLoad(install, world);
-  addInstallDestroy(install, world);
-  addInstallForget(install, world);
+  addInstallCreate(install, invocation);
+  addInstallList(install, invocation);
+  addInstallShow(install, invocation);
+  addInstallDeploy(install, invocation);
+  addInstallSetup(install, invocation);
+  addInstallLoad(install, invocation);
+  addInstallDestroy(install, invocation);
+  addInstallForget(install, invocation);
 }

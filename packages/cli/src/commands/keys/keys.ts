@@ -18,32 +18,32 @@ import { Argument, type Command } from "commander";
 import { z } from "zod";
 import { table, time } from "../../output/output.ts";
 import { durationMs } from "../../program/arguments.ts";
-import { type Cli, handler, type World } from "../../program/cli.ts";
+import { type Cli, handler, type Invocation } from "../../program/cli.ts";
 import { confirmByName } from "../../program/confirm.ts";
 import { CliProblem } from "../../program/problem.ts";
 import { type RootKey, readOrMakeRootKey, readRootKey, rootKeyOf, signChange } from "./root-key.ts";
 
-export function addKeysCommands(program: Command, world: World): void {
+export function addKeysCommands(program: Command, invocation: Invocation): void {
   const keys = program.command("keys").description("the keys that agents trust, by role");
-  addShow(keys, world);
-  addRotate(keys, world);
-  addRenew(keys, world);
-  addRootExport(keys, world);
+  addShow(keys, invocation);
+  addRotate(keys, invocation);
+  addRenew(keys, invocation);
+  addRootExport(keys, invocation);
 }
 
-function addShow(keys: Command, world: World): void {
+function addShow(keys: Command, invocation: Invocation): void {
   keys
     .command("show")
     .description("show roles, keys, thresholds, the document's end, and which agents have it")
     .action(
-      handler(world, z.object({}), async ({ cli }) => {
+      handler(invocation, z.object({}), async ({ cli }) => {
         const view = await (await cli.connect()).call(getKeys);
         cli.print({ value: view, text: () => keysText(view), names: () => keyids(view) });
       }),
     );
 }
 
-function addRotate(keys: Command, world: World): void {
+function addRotate(keys: Command, invocation: Invocation): void {
   keys
     .command("rotate")
     .description("replace the key of a role")
@@ -55,7 +55,7 @@ function addRotate(keys: Command, world: World): void {
     .option("--yes", "do not ask")
     .action(
       handler(
-        world,
+        invocation,
         z.object({
           revoke: z.boolean().default(false),
           grace: z.int().optional(),
@@ -87,21 +87,25 @@ function addRotate(keys: Command, world: World): void {
     );
 }
 
-function addRenew(keys: Command, world: World): void {
+function addRenew(keys: Command, invocation: Invocation): void {
   keys
     .command("renew")
     .description("publish the trust document anew, with a later end and the server's address")
     .option("--root-key <file>", "the root key, where it was taken offline")
     .action(
-      handler(world, z.object({ rootKey: z.string().optional() }), async ({ cli, options }) => {
-        const signers = await rootKeys(options);
-        const change = await (await cli.connect()).call(renewTrust, { body: {} });
-        await finish(cli, change, { signers });
-      }),
+      handler(
+        invocation,
+        z.object({ rootKey: z.string().optional() }),
+        async ({ cli, options }) => {
+          const signers = await rootKeys(options);
+          const change = await (await cli.connect()).call(renewTrust, { body: {} });
+          await finish(cli, change, { signers });
+        },
+      ),
     );
 }
 
-function addRootExport(keys: Command, world: World): void {
+function addRootExport(keys: Command, invocation: Invocation): void {
   keys
     .command("root")
     .description("the root key itself")
@@ -111,7 +115,7 @@ function addRootExport(keys: Command, world: World): void {
     .option("--yes", "do not ask")
     .action(
       handler(
-        world,
+        invocation,
         z.object({ yes: z.boolean().default(false) }),
         async ({ cli, options }, file: string) => {
           if ((await readIfThere(file)) !== undefined) {

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { readToken } from "../../connection/connection.ts";
 import { pairs } from "../../output/output.ts";
 import { BundledRelease, runBundleProgram, sizeText } from "../../program/bundle-program.ts";
-import { handler, type World } from "../../program/cli.ts";
+import { handler, type Invocation } from "../../program/cli.ts";
 import { CliProblem } from "../../program/problem.ts";
 import { findRelease } from "./release-show.ts";
 
@@ -19,7 +19,7 @@ const Written = z.object({
   sha256: z.string(),
 });
 
-export function addReleaseBundle(release: Command, world: World): void {
+export function addReleaseBundle(release: Command, invocation: Invocation): void {
   release
     .command("bundle")
     .description("write a release with everything an install needs as one file, for an air gap")
@@ -27,12 +27,12 @@ export function addReleaseBundle(release: Command, world: World): void {
     .option("--app <app>", "whose version it is, where a version is given")
     .requiredOption("-f, --file <file>", "the file to write, an OCI layout archive")
     .action(
-      handler(world, Options, async ({ cli, options }, given: string) => {
+      handler(invocation, Options, async ({ cli, options }, given: string) => {
         const { id, appId, state, digest } = await findRelease(await cli.connect(), given, options);
         if (state !== "ready" || digest === null) {
           throw new CliProblem("conflict", `release ${id} is ${state}; only a ready one is whole`);
         }
-        const file = resolve(world.directory, options.file);
+        const file = resolve(invocation.directory, options.file);
         await access(dirname(file)).catch((cause: unknown) => {
           throw new CliProblem("notFound", `there is no directory ${dirname(file)}`, { cause });
         });

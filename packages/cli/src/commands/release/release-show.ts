@@ -5,19 +5,19 @@ import { z } from "zod";
 import { listAll } from "../../connection/pages.ts";
 import { table, time } from "../../output/output.ts";
 import { printRelease } from "../../output/release-text.ts";
-import { handler, toneOf, type World } from "../../program/cli.ts";
+import { handler, type Invocation, toneOf } from "../../program/cli.ts";
 import { CliProblem } from "../../program/problem.ts";
 
 const Options = z.object({ app: z.string().optional() });
 
-export function addReleaseList(release: Command, world: World): void {
+export function addReleaseList(release: Command, invocation: Invocation): void {
   release
     .command("list")
     .alias("ls")
     .description("list releases, newest first")
     .option("--app <app>", "only those of one app")
     .action(
-      handler(world, Options, async ({ cli, options }) => {
+      handler(invocation, Options, async ({ cli, options }) => {
         const releases = await listReleasesOf(await cli.connect(), options.app);
         cli.print({
           value: releases,
@@ -41,14 +41,14 @@ export function addReleaseList(release: Command, world: World): void {
     );
 }
 
-export function addReleaseShow(release: Command, world: World): void {
+export function addReleaseShow(release: Command, invocation: Invocation): void {
   release
     .command("show")
     .description("show one release: its state, its components and their artifacts")
     .argument("<release>", "id or version")
     .option("--app <app>", "whose version it is, where a version is given")
     .action(
-      handler(world, Options, async ({ cli, options }, given: string) => {
+      handler(invocation, Options, async ({ cli, options }, given: string) => {
         printRelease(cli, await findRelease(await cli.connect(), given, options));
       }),
     );

@@ -17,7 +17,7 @@ import { packSource } from "../../app/source-archive.ts";
 import { listAll } from "../../connection/pages.ts";
 import { printRelease } from "../../output/release-text.ts";
 import { durationOption } from "../../program/arguments.ts";
-import { type Cli, forScreen, handler, type World } from "../../program/cli.ts";
+import { type Cli, forScreen, handler, type Invocation } from "../../program/cli.ts";
 import { checked, placeText } from "../../program/problem.ts";
 import { judgeRelease } from "../../progress/release-progress.ts";
 import { waitFor } from "../../progress/wait.ts";
@@ -33,7 +33,7 @@ const Options = z.object({
   timeout: z.int(),
 });
 
-export function addReleaseCommand(program: Command, world: World): void {
+export function addReleaseCommand(program: Command, invocation: Invocation): void {
   const release = program
     .command("release")
     .alias("releases")
@@ -46,7 +46,7 @@ export function addReleaseCommand(program: Command, world: World): void {
     .option("--no-wait", "return as soon as the server has taken it")
     .addOption(durationOption("--timeout <duration>", "how long to wait", "10m"))
     .action(
-      handler(world, Options, async ({ cli, options }, directory: string) => {
+      handler(invocation, Options, async ({ cli, options }, directory: string) => {
         const client = await cli.connect();
         const release = await startRelease(cli, client, directory, options);
         const ended = options.wait
@@ -56,9 +56,9 @@ export function addReleaseCommand(program: Command, world: World): void {
       }),
     );
 
-  addReleaseList(release, world);
-  addReleaseShow(release, world);
-  addReleaseBundle(release, world);
+  addReleaseList(release, invocation);
+  addReleaseShow(release, invocation);
+  addReleaseBundle(release, invocation);
 }
 
 export interface ReleaseWish {
@@ -77,11 +77,11 @@ export async function startRelease(
   const moves =
     channel === undefined ? {} : { channel: checked(ChannelName, channel, "a channel") };
   const source = await readApp(directory, {
-    from: cli.world.directory,
+    from: cli.invocation.directory,
     ...(await knownTypes(cli, client)),
   });
   for (const problem of source.problems)
-    cli.world.stderr.write(`${forScreen(cli.world.stderr, placeText(problem))}\n`);
+    cli.invocation.stderr.write(`${forScreen(cli.invocation.stderr, placeText(problem))}\n`);
   refuseProblems(source);
 
   return client.call(createRelease, {
@@ -129,8 +129,8 @@ export async function waitForRelease(
     },
     judge: judgeRelease,
     display: cli.display(),
-    signal: cli.world.signal,
-    now: cli.world.now,
+    signal: cli.invocation.signal,
+    now: cli.invocation.now,
     timeoutMs,
   });
   return release;
