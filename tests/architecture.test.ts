@@ -286,6 +286,18 @@ test("nothing in server, API or core knows of more than one tenant", () => {
   );
 });
 
+// Promise 2: the server answers, and has nothing to connect into an account with.
+test("the server dials nothing but its own signer and its own database", () => {
+  const dials =
+    /\bfetch\(|\bcreateRegistryClient\b|new WebSocket\(|\b(connect|createConnection)\b[^;]*from "node:(net|tls)"|\brequest\b[^;]*from "node:https?"|from "(pg|undici)"/;
+  const server = packages.find(({ name }) => name === "@exclave/server");
+  const dialling = server?.files.filter(({ path, text }) => !isForTests(path) && dials.test(text));
+  assert.deepEqual(dialling?.map(({ path }) => path.slice(path.indexOf("src/"))).sort(), [
+    "src/signer/open-signer.ts",
+    "src/store/postgres/postgres-pool.ts",
+  ]);
+});
+
 // SECURITY.md tells the customer's reviewer this list.
 test("an agent's whole tree from outside is five packages", () => {
   assert.deepEqual(

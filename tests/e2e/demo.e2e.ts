@@ -6,7 +6,7 @@ import { test } from "node:test";
 import type { InstallView } from "@exclave/api";
 import { createWorld, processes, until, untilHealthy } from "./harness.ts";
 
-test("the demo starts, serves its page, stops without a trace and goes on", async (t) => {
+test("the demo starts, serves its page, stops without a trace and resumes", async (t) => {
   const world = await createWorld(t);
   await world.up("--demo");
   const first = await demoHealthy();
