@@ -70,3 +70,16 @@ test("every package says what a registry shows, and is made ready by npm pack it
     assert.equal(postpack, "node ../../tools/package/postpack.ts", name);
   }
 });
+
+// They are told apart by it on the link and in `exclave agent list`.
+test("server and agent say the version of their packages", () => {
+  const [{ version } = { version: "" }] = sources;
+  const programs = {
+    "packages/server/src/server.ts": `SERVER_VERSION = "${version}"`,
+    "packages/agent/src/main.ts": `VERSION = "${version}"`,
+  };
+
+  for (const [path, said] of Object.entries(programs)) {
+    assert.ok(readFileSync(join(ROOT, path), "utf8").includes(said), `${path}: ${said}`);
+  }
+});

@@ -3,9 +3,10 @@
 // started, and send signals; the supervisor writes the status.
 
 import { spawn } from "node:child_process";
-import { closeSync, existsSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { writeDurablySync } from "@exclave/plugin-sdk/durable-files";
 import {
   identifyProcess,
   isRunning,
@@ -82,9 +83,7 @@ export function writeStatus(directory: string, status: ServiceStatus): void {
 
 /** Whole or not at all, and for its owner's eyes alone. */
 export function writeJson(path: string, value: unknown): void {
-  const temporary = `${path}.${process.pid}`;
-  writeFileSync(temporary, JSON.stringify(value), { mode: 0o600 });
-  renameSync(temporary, path);
+  writeDurablySync(path, JSON.stringify(value));
 }
 
 /** These files are written by us, whole: the caller knows what is in them. */
