@@ -68,6 +68,8 @@ function missingMaterials(context: PlanContext): Material[] {
   }
   // Last, because a release is made of all that went before.
   if (context.wanted.length > 0) want("release", context.index);
+  // What is still deployed from an earlier release is looked at, and taken down, by that one's statement.
+  for (const { name } of context.wanted) want("release", context.there(name).deployed?.index);
   for (const { trace } of leaving) want("release", trace?.index);
   return [...materials.values()];
 }

@@ -50,6 +50,33 @@ describe("the plan for an install", () => {
     assert.equal(materialsOf(fresh.steps[0]).at(-1), "release");
   });
 
+  test("brings the release that something is still deployed from, when that is missing", () => {
+    const [old, index] = [ref("releases/crm", "release-1"), ref("releases/crm", "release-2")];
+    const api = component("api");
+    const there = { api: { deployed: { ...deployedAs(api), index: old } } };
+    const request = wanted([api], { index });
+    const synced = new Set([...syncedFor(api), artifactKey(index)]);
+
+    const missing = planInstall({
+      wanted: request,
+      seen: seen({ synced, components: there }),
+      now,
+    });
+    const whole = new Set([...synced, artifactKey(old)]);
+    const settled = planInstall({
+      wanted: request,
+      seen: seen({ synced: whole, components: there }),
+      now,
+    });
+
+    assert.deepEqual(materialsOf(missing.steps[0]), ["release"]);
+    assert.deepEqual(
+      missing.steps[0]?.kind === "sync" && missing.steps[0].materials[0]?.digest,
+      old.digest,
+    );
+    assert.deepEqual(settled.steps, []);
+  });
+
   test("brings the same bytes into every repository that needs them", () => {
     const twin = { ...component("b"), artifact: ref("apps/crm/b", "a-1") };
 

@@ -64,7 +64,8 @@ export async function gatherInstall(
     install,
     ...(release ? { release, app: readApp(release) } : {}),
     components,
-    indexes: signedIndexes(known),
+    // One that cannot be stated again any more would only keep every sync from its end.
+    indexes: signedIndexes(known.filter((row) => row === release || row.unsignedBecause === null)),
     releases: new Map(known.map((row) => [row.id, row])),
     open: await tx.jobs.openOfInstall(install.id),
     ...(agent ? { agent } : {}),
