@@ -131,6 +131,15 @@ test("the director's key alone runs nothing unreleased, and brings nothing into 
     lie("sync with a released plugin as its runner", "sync", now, {
       step: { plugin: of("web").plugin },
     }),
+    lie("sync with a configuration", "sync", now, {
+      step: { config: { apply: ["touch", pwned] } },
+    }),
+    lie("sync with a component's artifact", "sync", now, {
+      step: { component: "web", type: "service", artifact: of("api").artifact },
+    }),
+    lie("sync of another app's content", "sync", now, {
+      step: { materials: [{ name: "release", ...refOf(theirs.index) }] },
+    }),
     // A sync may bring again what a component is still deployed from, as database is from the first
     // release; nothing is from the second any more, to which only a rollback may lead.
     ...operations.map((operation) =>
