@@ -69,6 +69,19 @@ describe("health on the agent's own schedule", () => {
     assert.deepEqual(looks(NOW + 5_300), [{ component: "api", agoMs: 200 }]);
   });
 
+  test("is looked up at once after a clock that was ahead, which says nothing of when it was", () => {
+    const { agent, status } = deployed();
+    assert.ok(status);
+    const ahead = NOW + 3_600_000;
+    agent.feed({ kind: "status_seen", component: "api", name: status, seen: healthy }, ahead);
+
+    const again = statusIn(agent.feed({ kind: "tick" }, NOW + 1_000));
+    const pong = agent.feed({ kind: "frame", frame: { type: "ping", id: 7 } }, NOW + 1_000).at(-1);
+
+    assert.ok(again);
+    assert.deepEqual(pong?.kind === "send" && pong.frame.type === "pong" && pong.frame.looks, []);
+  });
+
   test("is reported anew when it cannot be looked up for another reason", () => {
     const { agent, status } = deployed();
     assert.ok(status);

@@ -5,6 +5,7 @@ import { type AppliedComponent, LOOKS_MAX } from "@exclave/api";
 import { type JobName, jobName, type Manifest } from "@exclave/core";
 import type { ScheduleEntry, SeenHealth } from "../journal/journal.ts";
 import { SCHEDULED_MAX, STATUS_EVERY_MS_MIN } from "./agent-limits.ts";
+import type { Scheduled } from "./agent-state.ts";
 import { isChanging, stepOf } from "./job-record.ts";
 import { act, dropScheduled, journal, record, setScheduled, type Turn } from "./turn.ts";
 
@@ -33,13 +34,18 @@ export function forgetSchedule(turn: Turn, component: string): void {
 
 export function startDueStatuses(turn: Turn): void {
   for (const scheduled of turn.state.schedule.values()) {
-    if (scheduled.running !== undefined || scheduled.dueAt > turn.now) continue;
+    if (scheduled.running !== undefined || !isDue(scheduled, turn.now)) continue;
     if (running(turn) >= STATUSES_MAX || isChanged(turn, scheduled.entry.component)) continue;
     // Named by the time, so that no later look-up meets what an earlier one left behind.
     const name = jobName(`s-${scheduled.entry.component}-${turn.now}`, 1);
     setScheduled(turn, { ...scheduled, running: name });
     act(turn, { kind: "status", name, entry: scheduled.entry });
   }
+}
+
+/** Due by a time further ahead than its pause was written by a clock that was wrong. */
+function isDue({ dueAt, entry }: Scheduled, now: number): boolean {
+  return dueAt <= now || dueAt > now + entry.everyMs;
 }
 
 export interface StatusSeen {
@@ -69,8 +75,9 @@ export function handleStatusSeen(turn: Turn, { component, name, seen }: StatusSe
 /** What the server is told with every pong: health is reported when it changes, looks always. */
 export function looks({ state, now }: Turn): { component: string; agoMs: number }[] {
   return [...state.schedule.values()].slice(0, LOOKS_MAX).flatMap(({ entry, lookedAt }) => {
-    if (lookedAt === undefined) return [];
-    return [{ component: entry.component, agoMs: Math.max(0, now - lookedAt) }];
+    // By a clock that was ahead nobody knows how long ago it was.
+    if (lookedAt === undefined || lookedAt > now) return [];
+    return [{ component: entry.component, agoMs: now - lookedAt }];
   });
 }
 

@@ -5,13 +5,8 @@ import { healthNow, NO_HEALTH, newsMs, recordHealth } from "./health.ts";
 
 const at = (ms: number) => Instant.parse(1_000_000_000 + ms);
 const EVERY_MS = 60_000;
-const healthy = recordHealth(NO_HEALTH, {
-  health: "healthy",
-  because: "answers",
-  drift: null,
-  source: "agent",
-  at: at(0),
-});
+const SAID = { health: "healthy", because: "answers", drift: null, source: "agent" } as const;
+const healthy = recordHealth(NO_HEALTH, { ...SAID, at: at(0) });
 const online = { status: "online", since: at(0) } as const;
 
 describe("health", () => {
@@ -45,6 +40,14 @@ describe("health", () => {
 
     assert.equal(healthNow(healthy, watch, at(10_000_001)).health, "healthy");
     assert.equal(healthNow(healthy, watch, at(10_000_001 + newsMs(EVERY_MS))).health, "unknown");
+  });
+
+  test("is not taken for news because a wrong clock wrote down a time that lies ahead", () => {
+    const ahead = recordHealth(NO_HEALTH, { ...SAID, at: at(1e9) });
+    const watch = { agent: online, everyMs: EVERY_MS, lookedAt: at(1e9) };
+
+    assert.equal(healthNow(ahead, watch, at(newsMs(EVERY_MS))).health, "healthy");
+    assert.equal(healthNow(ahead, watch, at(newsMs(EVERY_MS) + 1)).health, "unknown");
   });
 
   test("of what has no status is what was said, however long ago", () => {

@@ -90,8 +90,9 @@ export function newsMs(everyMs: number): number {
 }
 
 export function healthNow(row: HealthRecord, watch: Watch, now: Instant): HealthNow {
-  const { agent, everyMs, lookedAt } = watch;
-  const at = latest(row.healthAt, lookedAt ?? null);
+  const { agent, everyMs } = watch;
+  const lookedAt = past(watch.lookedAt, now);
+  const at = latest(past(row.healthAt, now) ?? null, lookedAt ?? null);
   const said = {
     health: row.health,
     because: row.healthBecause,
@@ -105,7 +106,7 @@ export function healthNow(row: HealthRecord, watch: Watch, now: Instant): Health
   }
   if (everyMs === undefined || agent.status === "never") return said;
   // An agent that has just connected gets the time to look before its silence means anything.
-  const heardAt = latest(at, agent.since ?? null);
+  const heardAt = latest(at, past(agent.since, now) ?? null);
   if (heardAt === null || now - heardAt <= newsMs(everyMs)) return said;
   const because = `nobody has looked at it since ${inWords(at ?? heardAt)}${before(row)}`;
   return { ...said, health: "unknown", because, since: at ?? heardAt };
@@ -117,6 +118,11 @@ export function staleAt(row: HealthRecord, watch: Watch): Instant | undefined {
   if (everyMs === undefined || agent.status !== "online") return undefined;
   const heardAt = latest(latest(row.healthAt, lookedAt ?? null), agent.since ?? null);
   return heardAt === null ? undefined : Instant.parse(heardAt + newsMs(everyMs) + 1);
+}
+
+/** A time that lies ahead was written by a clock that was wrong: it is no news. */
+function past(at: Instant | null | undefined, now: Instant): Instant | undefined {
+  return at === null || at === undefined || at > now ? undefined : at;
 }
 
 function before({ health, healthAt }: HealthRecord): string {

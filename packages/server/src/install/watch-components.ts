@@ -22,7 +22,10 @@ export function planWatches(facts: InstallFacts, now: Instant): WatchPlan {
   const unwatched = components.filter((row) => isUnwatched(row, facts, now));
   const isBusy = ({ name }: ComponentRow) => open.some(({ component }) => component === name);
   const askAt = ({ watchAskedAt, deployed }: ComponentRow) =>
-    watchAskedAt === null ? 0 : watchAskedAt + newsMs(deployed?.statusEveryMs ?? STATUS_EVERY_MS);
+    // Asked for by a clock that was ahead: nobody knows when that was.
+    watchAskedAt === null || watchAskedAt > now
+      ? 0
+      : watchAskedAt + newsMs(deployed?.statusEveryMs ?? STATUS_EVERY_MS);
   const later = unwatched.map(askAt).filter((at) => at > now);
   return {
     due: unwatched.filter((row) => askAt(row) <= now && !isBusy(row)),
