@@ -75,13 +75,28 @@ export async function failureOf(
   response: IncomingMessage,
   { method }: { readonly method: string },
   url: URL,
+  timeoutMs: number,
 ): Promise<Failure> {
-  const body = await collect(response, REFUSAL_BYTES_MAX).catch(() => new Uint8Array());
+  const limits = { bytesMax: REFUSAL_BYTES_MAX, timeoutMs };
+  const body = await readAll(response, limits).catch(() => new Uint8Array());
   return refusalFailure(
     { status: response.statusCode ?? 0, headers: response.headers, body },
     method,
     url,
   );
+}
+
+export async function readAll(
+  response: IncomingMessage,
+  { bytesMax, timeoutMs }: { readonly bytesMax: number; readonly timeoutMs: number },
+): Promise<Uint8Array> {
+  const slow = new Failure("unavailable", "the registry's answer came too slowly to be waited for");
+  const deadline = setTimeout(() => response.destroy(slow), timeoutMs);
+  try {
+    return await collect(response, bytesMax);
+  } finally {
+    clearTimeout(deadline);
+  }
 }
 
 export function refusalFailure({ status, headers, body }: Refusal, method: string, url: URL) {

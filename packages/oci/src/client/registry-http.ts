@@ -13,6 +13,7 @@ import {
   isSilent,
   isTransient,
   REFUSAL_BYTES_MAX,
+  readAll,
   refusalFailure,
   silentFailure,
   unreachableFailure,
@@ -60,6 +61,8 @@ export interface RegistryHttp extends Pick<Pace, "pauseBefore" | "onThrottle"> {
   send(request: RegistryRequest): Promise<IncomingMessage>;
   /** The same, for answers whose body does not matter. */
   ask(request: RegistryRequest): Promise<IncomingMessage>;
+  /** A small body, as a whole within the time a registry may be silent: one that trickles in is never silent. */
+  readAll(response: IncomingMessage, bytesMax: number): Promise<Uint8Array>;
   /** One try at a GET, its body poured out; returns the status. */
   download(request: Download, sink: (status: number) => Sink): Promise<number>;
   /** Whether to retry after that many tries and this end of the last one. */
@@ -97,6 +100,7 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
   return {
     send,
     ask,
+    readAll: (response, bytesMax) => readAll(response, { bytesMax, timeoutMs: idleTimeoutMs }),
     download,
     mayRetry,
     pauseBefore,
@@ -151,7 +155,7 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
       }
       const isRead = request.method === "GET" || request.method === "HEAD";
       if (!isRead || status < 300 || status >= 400 || !response.headers.location) {
-        throw await failureOf(response, request, url);
+        throw await failureOf(response, request, url, idleTimeoutMs);
       }
       response.resume();
       url = sentTo(response.headers.location, url);
@@ -202,6 +206,7 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
       outgoing.destroy(silentFailure(url));
     });
     outgoing.once("socket", (socket) => limitConnecting(socket, url, connectTimeoutMs));
+    limitHeader(outgoing, url, idleTimeoutMs);
     const answered = new Promise<IncomingMessage>((resolve, reject) => {
       outgoing.once("response", resolve);
       outgoing.on("error", (reason) => reject(unreachableFailure(reason, url, signal)));
@@ -289,6 +294,15 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
     agents["https:"].destroy();
     downloads.close();
   }
+}
+
+/** From the request's last byte to the answer's first line and headers, as a whole. */
+function limitHeader(outgoing: http.ClientRequest, url: URL, timeoutMs: number): void {
+  let timer: NodeJS.Timeout | undefined;
+  outgoing.once("finish", () => {
+    timer = setTimeout(() => outgoing.destroy(silentFailure(url)), timeoutMs);
+  });
+  for (const event of ["response", "close"]) outgoing.once(event, () => clearTimeout(timer));
 }
 
 /** Where an answer sends us: an address that HTTP can be spoken to, or the answer is a broken one. */

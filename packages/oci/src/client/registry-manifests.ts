@@ -12,7 +12,6 @@ import {
   missing,
 } from "../content/content-store.ts";
 import { ImageIndex, MEDIA_TYPES, parseManifest, subjectOf } from "../content/descriptor.ts";
-import { collect } from "../content/digest.ts";
 import { createReferrersIndex } from "./referrers-index.ts";
 import type { RegistryHttp } from "./registry-http.ts";
 
@@ -21,6 +20,8 @@ export type RegistryManifests = Pick<
   "headManifest" | "readManifest" | "writeManifest" | "tags" | "referrers"
 >;
 
+const PAGES_MAX = 1_000;
+const ENTRIES_MAX = 100_000;
 const MANIFEST_BYTES_MAX = 4 * 1024 * 1024;
 const ACCEPT = [
   MEDIA_TYPES.manifest,
@@ -32,7 +33,7 @@ const TagList = z.object({ tags: z.array(z.string()).nullish() });
 type TagList = z.infer<typeof TagList>;
 
 /** A part of a list, and where the next one is. */
-type Page<T> = { readonly value: T; readonly next: string | undefined } | "absent" | "unreadable";
+type Page<T> = { readonly value: T; readonly next: URL | undefined } | "absent" | "unreadable";
 
 export function createRegistryManifests(http: RegistryHttp): RegistryManifests {
   const manifests: RegistryManifests = {
@@ -57,7 +58,7 @@ export function createRegistryManifests(http: RegistryHttp): RegistryManifests {
         response.resume();
         throw missing(`manifest ${reference}`, repository);
       }
-      const bytes = await collect(response, MANIFEST_BYTES_MAX);
+      const bytes = await http.readAll(response, MANIFEST_BYTES_MAX);
       const expected = isDigest(reference) ? reference : saidDigest(response);
       const digest = manifestDigest(bytes, expected);
       return { bytes, mediaType: mediaTypeOf(response), digest };
@@ -89,8 +90,9 @@ export function createRegistryManifests(http: RegistryHttp): RegistryManifests {
 
     async tags(repository, { signal } = {}) {
       const tags: string[] = [];
-      let path: string | undefined = `${root(repository)}/tags/list`;
-      while (path !== undefined) {
+      let path: string | URL | undefined = `${root(repository)}/tags/list`;
+      for (let pages = 1; path !== undefined; pages++) {
+        checkLength(pages, tags.length);
         const page: Page<TagList> = await readPage(path, TagList, [404], signal);
         if (page === "absent") break;
         if (page === "unreadable") throw unreadable(`a list of the tags of ${repository}`);
@@ -104,8 +106,9 @@ export function createRegistryManifests(http: RegistryHttp): RegistryManifests {
       const found = [];
       const query =
         artifactType === undefined ? "" : `?${new URLSearchParams({ artifactType }).toString()}`;
-      let path: string | undefined = `${root(repository)}/referrers/${digest}${query}`;
-      while (path !== undefined) {
+      let path: string | URL | undefined = `${root(repository)}/referrers/${digest}${query}`;
+      for (let pages = 1; path !== undefined; pages++) {
+        checkLength(pages, found.length);
         const page: Page<ImageIndex> = await readPage(path, ImageIndex, [404, 405], signal);
         // Who answers with something else, such as a page for people, knows no referrers either.
         if (page === "absent" || page === "unreadable") {
@@ -129,18 +132,25 @@ export function createRegistryManifests(http: RegistryHttp): RegistryManifests {
   }
 
   async function readPage<T>(
-    path: string,
+    path: string | URL,
     schema: z.ZodType<T>,
     absent: readonly number[],
     signal: AbortSignal | undefined,
   ): Promise<Page<T>> {
     const response = await http.send({ method: "GET", path, accept: [200, ...absent], signal });
-    const bytes = await collect(response, MANIFEST_BYTES_MAX);
+    const bytes = await http.readAll(response, MANIFEST_BYTES_MAX);
     if (response.statusCode !== 200) return "absent";
     const page = schema.safeParse(parseJson(bytes));
     if (!page.success) return "unreadable";
     const link = /<([^>]+)>;\s*rel="?next"?/.exec(String(response.headers["link"] ?? ""));
-    return { value: page.data, next: link?.[1] };
+    // Like a redirect: it leads only where this registry may send us.
+    return { value: page.data, next: link ? http.resolve(link[1]) : undefined };
+  }
+
+  /** A list whose pages lead to ever new ones, or in circles, has an end here. */
+  function checkLength(pages: number, entries: number): void {
+    if (pages <= PAGES_MAX && entries <= ENTRIES_MAX) return;
+    throw new Failure("too_large", `a list of the registry has no end after ${entries} entries`);
   }
 }
 

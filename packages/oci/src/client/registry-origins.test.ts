@@ -77,3 +77,37 @@ describe("a registry with a list of origins", () => {
     assert.equal(await read(registry.url, [tokens.url]), "content");
   });
 });
+
+describe("the pages of a list", () => {
+  const clientOf = (t: TestContext, url: string, origins?: readonly string[]) => {
+    const client = createRegistryClient({ url, origins, attemptsMax: 1 });
+    t.after(() => client.close());
+    return client;
+  };
+
+  test("lead only where the registry may send us", async (t) => {
+    const other = await host(t, (_, response) => response.end('{"tags":["b"]}'));
+    const registry = await host(t, (_, response) => {
+      response.setHeader("link", `<${other.url}/v2/r/tags/list?last=a>; rel="next"`);
+      response.end('{"tags":["a"]}');
+    });
+
+    await assert.rejects(clientOf(t, registry.url, ["http://vendor.test"]).tags("r"), isForbidden);
+
+    assert.deepEqual(other.asked, []);
+    assert.deepEqual(await clientOf(t, registry.url, [other.url]).tags("r"), ["a", "b"]);
+  });
+
+  test("have an end, though a registry names ever new ones", async (t) => {
+    const registry = await host(t, ({ url = "" }, response) => {
+      response.setHeader("link", `<${url}>; rel="next"`);
+      response.end(JSON.stringify({ schemaVersion: 2, tags: ["a"], manifests: [] }));
+    });
+    const client = clientOf(t, registry.url);
+    const isTooLarge = (reason: unknown) =>
+      reason instanceof Failure && reason.code === "too_large";
+
+    await assert.rejects(client.tags("r"), isTooLarge);
+    await assert.rejects(client.referrers("r", digest), isTooLarge);
+  });
+});

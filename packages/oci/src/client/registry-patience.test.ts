@@ -109,6 +109,31 @@ test("a host that takes connections and says nothing is unavailable, after two t
   assert.equal(asked, 4);
 });
 
+/** One byte at a time, without end and without ever falling silent. */
+function drip(socket: Socket, head: string, byte: string): void {
+  socket.on("error", () => undefined);
+  socket.once("data", () => {
+    socket.write(head);
+    const dripping = setInterval(() => socket.write(byte), 5);
+    socket.once("close", () => clearInterval(dripping));
+  });
+}
+
+for (const [name, head] of [
+  ["headers", "HTTP/1.1 200 OK\r\nx-long: "],
+  ["a manifest", "HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n"],
+  ["a refusal", "HTTP/1.1 500 No\r\ncontent-length: 60000\r\n\r\n"],
+] as const) {
+  test(`${name} that trickle in forever are given up on`, { timeout: 20_000 }, async (t) => {
+    const server = createTcpServer((socket) => drip(socket, head, "x"));
+    const url = `http://${await listening(t, server)}`;
+    const client = createRegistryClient({ url, attemptsMax: 1, idleTimeoutMs: 200 });
+    t.after(() => client.close());
+
+    await assert.rejects(client.readManifest("a", "latest"), failsWith("unavailable"));
+  });
+}
+
 test("a connection that does not come about is given up on", async (t) => {
   // It takes the call and never says hello: to TLS that is no connection.
   const url = `https://${await listening(t, createTcpServer())}`;
