@@ -79,6 +79,22 @@ describe("check", () => {
     );
     assert.deepEqual([missing.exitCode, broken.exitCode], [2, 2]);
   });
+
+  test("finds a sandbox nobody has, and the missing source of a type nobody has", async (t) => {
+    const listPlugins = () => ({ ...page([pluginView("service")]), sandboxes: ["local"] });
+    const bench = await createBench(t, await createApiDouble(t, { listPlugins }));
+    await app(bench, {
+      "exclave.yaml": `${APP.replace("components:", "sandbox: { use: locl }\ncomponents:")}  - { name: odd, type: nothing, source: ./odd }\n`,
+      "web/server.mjs": "",
+    });
+
+    const { exitCode, stdout } = await bench.run(["check", "shop"]);
+
+    assert.equal(exitCode, 2);
+    assert.match(stdout, /^shop\/exclave\.yaml:2:17: there is no sandbox `locl`; there are local/m);
+    assert.match(stdout, /^shop\/exclave\.yaml:8:.* there is no plugin for type `nothing`/m);
+    assert.match(stdout, /^shop\/exclave\.yaml:8:.* the source of odd, \.\/odd, is not there/m);
+  });
 });
 
 describe("init", () => {
