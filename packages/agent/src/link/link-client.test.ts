@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { type TestContext, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { WebSocketServer } from "ws";
 import { silentLog } from "../testing/builders.ts";
+import {
+  describeLinkClient,
+  type LinkPeer,
+  type LinkUnderTest,
+} from "../testing/link-client-contract.ts";
 import { startLinkServer } from "../testing/link-server.ts";
 import { linkUrl, openLink } from "./link-client.ts";
 
@@ -58,3 +67,38 @@ test("a server that is not there is no error, and closing ends the dialling", as
   link.send({ type: "pong", id: 1 });
   await link.close();
 });
+
+describeLinkClient("a link over the network", overNetwork);
+
+async function overNetwork(t: TestContext): Promise<LinkUnderTest> {
+  const sockets = new WebSocketServer({ port: 0, host: "127.0.0.1" });
+  const peers: LinkPeer[] = [];
+  sockets.on("connection", (socket) => {
+    const heard: string[] = [];
+    socket.on("message", (data: Buffer) => heard.push(data.toString("utf8")));
+    peers.push({
+      heard,
+      get isClosed() {
+        return socket.readyState !== socket.OPEN;
+      },
+      say: (text) => socket.send(text),
+      cut: () => socket.terminate(),
+    });
+  });
+  await once(sockets, "listening");
+  t.after(() => {
+    for (const socket of sockets.clients) socket.terminate();
+    sockets.close();
+  });
+  const { port } = sockets.address() as AddressInfo;
+  return {
+    options: { serverUrl: `http://127.0.0.1:${port}` },
+    peers,
+    async until(isSo, what) {
+      for (let turns = 0; !isSo(); turns++) {
+        assert.ok(turns < 3_000, `waited in vain until ${what}`);
+        await sleep(5);
+      }
+    },
+  };
+}

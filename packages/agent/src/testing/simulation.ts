@@ -19,3 +19,4 @@ export type { TrustFile } from "../trust/trust-file.ts";
 export { createMemoryVault } from "../vault/memory-vault.ts";
 export type { Vault } from "../vault/vault.ts";
 export { createVaultedJournal } from "../vault/vaulted-journal.ts";
+export { describeLinkClient, type LinkPeer, type LinkUnderTest } from "./link-client-contract.ts";
