@@ -1,4 +1,4 @@
-// `npm run chaos -- --rounds N [--seed S] [--only N]`: a whole Exclave on this machine, real processes,
+// `npm run chaos -- --rounds N [--seed S] [--from N] [--only N]`: a whole Exclave on this machine, real processes,
 // kills and damage while it is asked for things. The first rounds are a fixed list (scenarios.ts),
 // those after it come from the seed. A round that fails is played alone with `--only`, as far as real
 // processes allow: the strikes are the same, their moment is not.
@@ -51,10 +51,10 @@ async function runHere(): Promise<number> {
 
 async function playAll(world: World, disk: Disk, clocks: string): Promise<number> {
   const wanted: Wanted = { colour: "first", title: "first" };
-  const { seed, rounds, only } = options;
-  console.log(`chaos: seed ${seed}, ${only === undefined ? `${rounds} rounds` : `round ${only}`}`);
+  const { seed, from, rounds } = options;
+  console.log(`chaos: seed ${seed}, rounds ${from} to ${rounds}`);
   await begin(world, wanted);
-  const numbers = only === undefined ? Array.from({ length: rounds }, (_, at) => at + 1) : [only];
+  const numbers = Array.from({ length: Math.max(0, rounds - from + 1) }, (_, at) => from + at);
   const played: Round[] = [];
   for (const number of numbers) {
     const round = await play(number, { world, disk, clocks, wanted, played });
@@ -121,7 +121,7 @@ function summarise(played: readonly Round[], left: readonly string[], wanted: nu
   );
   console.log(`struck: ${counts.toSorted().join(", ")}`);
   const commands = played.flatMap((round) => round.commands).length;
-  const fixed = Math.min(FIXED_ROUNDS, played.length);
+  const fixed = played.filter(({ number }) => number <= FIXED_ROUNDS).length;
   console.log(
     `${played.length} rounds (${fixed} of the fixed list), ${failed.length} failed, ${commands} commands that a hold named`,
   );
@@ -134,15 +134,17 @@ function readOptions() {
     options: {
       rounds: { ...text, default: "60" },
       seed: { ...text, default: String((Date.now() % 1_000_000) + 1) },
+      from: { ...text, default: "1" },
       only: text,
       "limit-seconds": { ...text, default: "240" },
       "patience-seconds": { ...text, default: "15" },
     },
   });
+  const only = values.only === undefined ? undefined : whole(values.only, "--only");
   return {
-    rounds: whole(values.rounds, "--rounds"),
+    from: only ?? whole(values.from, "--from"),
+    rounds: only ?? whole(values.rounds, "--rounds"),
     seed: whole(values.seed, "--seed"),
-    only: values.only === undefined ? undefined : whole(values.only, "--only"),
     limitMs: whole(values["limit-seconds"], "--limit-seconds") * 1_000,
     patienceMs: whole(values["patience-seconds"], "--patience-seconds") * 1_000,
   };
