@@ -27,7 +27,7 @@ export const JOB_HANDLERS: readonly Handler[] = [
     return viewJob(context, await stopJob(context, asked));
   }),
 
-  streamHandler(getJobLog, async ({ params, query, reply, context }) => {
+  streamHandler(getJobLog, async ({ params, query, reply, context, charge }) => {
     const job = await knownJob(context.store.read, params.job);
     const gone = new AbortController();
     const leave = context.followers.enter(job);
@@ -43,11 +43,15 @@ export const JOB_HANDLERS: readonly Handler[] = [
     });
     reply.raw.flushHeaders();
     for await (const chunk of logBytes(context, params.job, query, gone.signal)) {
+      charge(chunk.length / STREAMED_UNIT_BYTES);
       if (!reply.raw.write(chunk)) await drained(reply.raw, gone.signal);
     }
     reply.raw.end();
   }),
 ];
+
+/** What a log costs its reader: a megabyte of it is about a millisecond. */
+const STREAMED_UNIT_BYTES = 1024 * 1024;
 
 /** Of an install: its own agent's, and the setup agent's about it. */
 async function whoseJobs(
