@@ -62,6 +62,8 @@ export const MIGRATIONS: readonly Migration[] = [
   `UPDATE jobs SET body = json_remove(
      json_set(body, '$.purpose', json_extract(body, '$.about')), '$.about')
    WHERE json_extract(body, '$.about') IS NOT NULL;`,
+  // Components have the same name in every install: by name alone, those of one are looked for among all.
+  "CREATE INDEX jobs_install_component ON jobs (install, component, ordinal);",
 ];
 
 /**

@@ -75,6 +75,22 @@ test("a job from before its purpose had that name keeps it", async (t) => {
   assert.deepEqual((await store.read.jobs.get(job.id))?.purpose, purpose);
 });
 
+test("jobs of a component of one install are found without a walk through those of others", (t) => {
+  const database = new DatabaseSync(":memory:");
+  t.after(() => database.close());
+  migrate(database);
+
+  const plan = database
+    .prepare(
+      `EXPLAIN QUERY PLAN SELECT body FROM jobs WHERE install = 'a' AND component = 'api'
+       ORDER BY ordinal DESC LIMIT 200`,
+    )
+    .all();
+
+  assert.match(JSON.stringify(plan), /jobs_install_component \(install=\? AND component=\?\)/);
+  assert.doesNotMatch(JSON.stringify(plan), /TEMP B-TREE/);
+});
+
 test("every commit is synced to disk", async (t) => {
   const directory = await temporaryDirectory(t);
   const { openDatabase } = await import("./sqlite-dialect.ts");
