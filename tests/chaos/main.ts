@@ -120,12 +120,21 @@ function summarise(played: readonly Round[], left: readonly string[], wanted: nu
     (kind) => `${kind} ${struck.filter((one) => one === kind).length}`,
   );
   console.log(`struck: ${counts.toSorted().join(", ")}`);
+  const missed = fixedKinds(played).filter((kind) => !struck.includes(kind));
+  if (missed.length > 0) console.log(`never struck: ${missed.join(", ")}`);
   const commands = played.flatMap((round) => round.commands).length;
   const fixed = played.filter(({ number }) => number <= FIXED_ROUNDS).length;
   console.log(
     `${played.length} rounds (${fixed} of the fixed list), ${failed.length} failed, ${commands} commands that a hold named`,
   );
-  return failed.length > 0 || left.length > 0 || played.length < wanted ? 1 : 0;
+  const isShort = played.length < wanted || missed.length > 0;
+  return failed.length > 0 || left.length > 0 || isShort ? 1 : 0;
+}
+
+/** What the fixed rounds were to kill: one that is never found is not what its words say. */
+function fixedKinds(played: readonly Round[]): string[] {
+  const fixed = played.filter(({ number }) => number <= FIXED_ROUNDS);
+  return [...new Set(fixed.flatMap(({ scenario }) => scenario.kills))];
 }
 
 function readOptions() {

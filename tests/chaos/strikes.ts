@@ -18,7 +18,7 @@ export const PROCESSES = {
   "job runner": ["/runner."],
   "job program": ["apply.sh"],
   "at-most-once program": ["plugin.sh"],
-  "service supervisor": ["supervisor."],
+  "service supervisor": ["/supervisor-"],
   "service program": ["server.mjs"],
   up: ["exclave.js", " up "],
 } as const satisfies Record<string, readonly string[]>;
@@ -45,7 +45,7 @@ export async function killOne(
   }
 }
 
-/** `up` is started anew by whoever runs this; a padded line keeps `up` from matching any other word. */
+/** `up` has spaces around it, so that it is no part of another word. */
 function pidsOf(world: World, kind: ProcessKind): number[] {
   return world.pids(...PROCESSES[kind]);
 }
