@@ -12,7 +12,7 @@ import type { AgentRow, JobRow } from "../store/rows.ts";
 
 export const TOKEN_TTL_MS = 5 * 60_000;
 const PUBLISH_TTL_MS = 10 * 60_000;
-/** Longer than any job may take. It ends with its job, whatever is left of this. */
+/** Longer than any job of ours takes by default. It ends with its job, whatever is left of this. */
 const CREDENTIAL_TTL_MS = 2 * 60 * 60_000;
 export const REGISTRY_ISSUER = "exclave";
 export const REGISTRY_SERVICE = "exclave-registry";

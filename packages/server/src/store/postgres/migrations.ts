@@ -33,6 +33,7 @@ export const MIGRATIONS: readonly Migration[] = [
     // Open jobs are few and ended ones are not: what is open is found without a walk through the history.
     `CREATE INDEX jobs_open_audience ON jobs (audience, ordinal) WHERE ${OPEN_JOBS}`,
     `CREATE INDEX jobs_open_install ON jobs (install, ordinal) WHERE ${OPEN_JOBS}`,
+    "CREATE INDEX jobs_install_component ON jobs (install, component, ordinal)",
     ...documents("releases", ["app", "version", "state"]),
     "CREATE INDEX releases_app_version ON releases (app, version)",
     ...documents("builds"),
