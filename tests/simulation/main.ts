@@ -1,11 +1,10 @@
-// `npm run simulate -- --seeds N [--seed S] [--verbose]`: many small worlds, or one of them again. Each
-// seed is two: the decisions of one agent and its server under every order of effects, and production
-// servers and agents in virtual time. `--points`: instead, every crash of a reference scenario, one by one.
+// `npm run simulate -- --seeds N [--seed S] [--verbose]`: many small worlds of production servers and
+// agents in virtual time, or one of them again. `--points`: instead, every crash of a reference scenario,
+// one by one. `--losses`: journals get lost and older backups of the server are restored as well.
 
 import { parseArgs } from "node:util";
-import { countPoints, crashAt } from "./shells/crash-points.ts";
-import { simulate as simulateShells } from "./shells/simulate.ts";
-import { simulate as simulateCores } from "./simulation.ts";
+import { countPoints, crashAt } from "./crash-points.ts";
+import { simulate } from "./simulate.ts";
 
 const { values } = parseArgs({
   options: {
@@ -13,6 +12,7 @@ const { values } = parseArgs({
     seed: { type: "string" },
     verbose: { type: "boolean", default: false },
     points: { type: "boolean", default: false },
+    losses: { type: "boolean", default: false },
   },
 });
 
@@ -30,20 +30,19 @@ let failed = 0;
 let jobs = 0;
 const startedAt = performance.now();
 for (const seed of seeds) {
-  const reports = [simulateCores({ seed }), await simulateShells({ seed })];
-  for (const { jobs: done, trace } of reports) {
-    jobs += done;
-    if (values.verbose) console.log(trace.join("\n"));
-  }
+  const report = await simulate({ seed, withLosses: values.losses });
+  jobs += report.jobs;
+  if (values.verbose) console.log(report.trace.join("\n"));
   const violations = [
-    ...reports.flatMap((report) => report.violations),
+    ...report.violations,
     ...unhandled.splice(0).map((reason) => `an error nobody handles: ${String(reason)}`),
   ];
   if (violations.length === 0) continue;
   failed++;
   console.log(`seed ${seed} broke a promise:`);
   for (const violation of new Set(violations)) console.log(`  - ${violation}`);
-  console.log(`  replay: npm run simulate -- --seed ${seed} --verbose`);
+  const losses = values.losses ? " --losses" : "";
+  console.log(`  replay: npm run simulate -- --seed ${seed}${losses} --verbose`);
 }
 const seconds = (performance.now() - startedAt) / 1_000;
 const pace = `${(seeds.length / seconds).toFixed(1)} seeds/s`;

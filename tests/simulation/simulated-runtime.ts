@@ -1,71 +1,186 @@
 // A runtime as the agent sees one: jobs that live on when the agent dies, are found again by name,
-// and end when they please. It counts how often each was started, also after they are removed.
+// say something as time passes and end. It is the place where promises about launches are looked at.
 
-import type { JobName } from "@exclave/core";
-import type { JobRun } from "@exclave/runtime";
+import { Failure, JobDocument, type JobLine, type JobName } from "@exclave/core";
+import type { JobExit, JobRun, JobRuntime, JobSpec, LimitEnforcement } from "@exclave/runtime";
 import { must, note, type World } from "./world.ts";
 
 export interface SimulatedRuntime {
-  start(name: JobName): void;
-  inspect(name: JobName): JobRun;
-  stop(name: JobName): void;
-  remove(name: JobName): void;
-  list(): JobName[];
-  output(name: JobName): Buffer;
-  /** Lets a random job say something or end. */
-  live(): void;
-  readonly starts: ReadonlyMap<JobName, number>;
-  /** What a job said in all, kept after it is removed. */
-  readonly said: ReadonlyMap<JobName, Buffer>;
+  /** The port, for as many lives of the agent as there are. */
+  readonly port: JobRuntime;
+  /** Everything that was ever started, by name. */
+  readonly history: ReadonlyMap<JobName, Started>;
+  /** Everything that was started and not removed. */
+  left(): JobName[];
+  /** The machine it runs on fails: nothing of it is left but what was on disk. */
+  killAll(): void;
+}
+
+export interface Started {
+  readonly name: JobName;
+  readonly document: JobDocument;
+  readonly startedAt: number;
+  times: number;
+  endedAt?: number;
+  exit?: JobExit;
+  /** How it came out, if it was let to its end. */
+  ok?: boolean;
+}
+
+/** What a job does: lines it says, how long it takes, how it ends. */
+export interface Performance {
+  readonly lines: readonly JobLine[];
+  readonly takesMs: number;
+  readonly ok: boolean;
+  /** Runs when it has ended by itself: what it did to the world. */
+  readonly onEnd?: () => void;
+}
+
+export interface RuntimeOptions {
+  readonly name: string;
+  readonly perform: (document: JobDocument) => Performance;
+  /** Before it starts: what else is at work. */
+  readonly onStart: (started: Started) => void;
 }
 
 interface Run {
-  isOver: boolean;
-  wasStopped: boolean;
+  readonly started: Started;
+  output: Buffer;
+  exit?: JobExit | undefined;
+  waiters: (() => void)[];
 }
 
-export function createSimulatedRuntime(world: World): SimulatedRuntime {
-  const runs = new Map<JobName, Run>();
-  const starts = new Map<JobName, number>();
-  const said = new Map<JobName, Buffer>();
+const ENFORCES = new Proxy({}, { get: () => "enforced" }) as LimitEnforcement;
 
-  return {
-    start(name) {
-      if (runs.has(name) && world.sabotage !== "launches-are-forgotten") return;
-      note(world, `runtime starts ${name}`);
-      runs.set(name, { isOver: false, wasStopped: false });
-      starts.set(name, (starts.get(name) ?? 0) + 1);
-      said.set(name, Buffer.alloc(0));
-      must(world, starts.get(name) === 1, "an attempt is launched at most once");
+export function createSimulatedRuntime(world: World, options: RuntimeOptions): SimulatedRuntime {
+  const { name, perform, onStart } = options;
+  const runs = new Map<JobName, Run>();
+  const history = new Map<JobName, Started>();
+  const timers = world.time.timersFor(() => true);
+
+  const port: JobRuntime = {
+    type: "simulated",
+    enforces: ENFORCES,
+    async start(spec) {
+      faultBefore("start");
+      begin(spec);
+      faultAfter("start");
     },
-    inspect(name) {
-      const run = runs.get(name);
-      if (!run) return { kind: "absent" };
-      if (!run.isOver) return { kind: "running" };
-      const exit = run.wasStopped
-        ? ({ kind: "signal", signal: "SIGTERM" } as const)
-        : ({ kind: "code", code: 0 } as const);
-      return { kind: "exited", exit };
+    async inspect(job) {
+      faultBefore("inspect");
+      return runOf(job);
     },
-    stop(name) {
-      const run = runs.get(name);
-      if (run && !run.isOver) Object.assign(run, { isOver: true, wasStopped: true });
+    output,
+    async stop(job, graceMs) {
+      faultBefore("stop");
+      const run = runs.get(job);
+      if (!run || run.exit || world.sabotage === "stop-is-forgotten") return;
+      await timers.sleep(world.dice.below(Math.max(1, Math.min(graceMs, 5_000))));
+      end(run, { kind: "signal", signal: "SIGTERM" });
     },
-    remove: (name) => void runs.delete(name),
-    list: () => [...runs.keys()],
-    output: (name) => said.get(name) ?? Buffer.alloc(0),
-    live() {
-      const running = [...runs].filter(([, { isOver }]) => !isOver);
-      const [name, run] = world.dice.pick(running) ?? [];
-      if (!name || !run) return;
-      if (world.dice.chance(0.7)) {
-        const bytes = Buffer.alloc(1 + world.dice.below(40), 97 + world.dice.below(26));
-        said.set(name, Buffer.concat([said.get(name) ?? Buffer.alloc(0), bytes]));
-      } else {
-        run.isOver = true;
-      }
+    async remove(job) {
+      faultBefore("remove");
+      const run = runs.get(job);
+      if (world.sabotage === "jobs-are-not-removed") return;
+      if (run && !run.exit) end(run, { kind: "signal", signal: "SIGKILL" });
+      if (run?.exit) runs.delete(job);
     },
-    starts,
-    said,
+    async list() {
+      return [...runs.keys()].sort();
+    },
   };
+  return {
+    port,
+    history,
+    left: () => [...runs.keys()],
+    killAll() {
+      const because = "the machine was restarted";
+      for (const run of runs.values()) if (!run.exit) end(run, { kind: "lost", because });
+    },
+  };
+
+  function begin({ name: job, files }: JobSpec): void {
+    if (runs.has(job) && world.sabotage !== "launches-are-forgotten") return;
+    note(world, `${name} runtime starts ${job}`);
+    const document = JobDocument.parse(JSON.parse(files["job.json"] ?? "{}"));
+    const before = history.get(job);
+    const fresh = { name: job, document, startedAt: world.time.now, times: 0 };
+    const started: Started = before ?? fresh;
+    started.times++;
+    must(world, started.times === 1, "an attempt is launched at most once", job);
+    onStart(started);
+    history.set(job, started);
+    const run: Run = { started, output: Buffer.alloc(0), waiters: [] };
+    runs.set(job, run);
+    play(run, perform(document));
+  }
+
+  /** With its last line it has done what it does to the world; a moment later its program ends. */
+  function play(run: Run, { lines, takesMs, ok, onEnd }: Performance): void {
+    const step = Math.max(1, Math.floor(takesMs / (lines.length + 1)));
+    for (const [index, line] of lines.entries()) {
+      timers.after(step * (index + 1), () => {
+        if (run.exit) return;
+        if (index === lines.length - 1) {
+          run.started.ok = ok;
+          onEnd?.();
+        }
+        say(run, JSON.stringify(line));
+      });
+    }
+    timers.after(step * (lines.length + 1), () => end(run, { kind: "code", code: ok ? 0 : 1 }));
+  }
+
+  function say(run: Run, line: string): void {
+    run.output = Buffer.concat([run.output, Buffer.from(`${line}\n`)]);
+    for (const wake of run.waiters.splice(0)) wake();
+  }
+
+  function end(run: Run, exit: JobExit): void {
+    if (run.exit) return;
+    note(world, `${name} runtime: ${run.started.name} ends ${JSON.stringify(exit)}`);
+    run.exit = exit;
+    run.started.exit = exit;
+    run.started.endedAt = world.time.now;
+    for (const wake of run.waiters.splice(0)) wake();
+  }
+
+  function runOf(job: JobName): JobRun {
+    const run = runs.get(job);
+    if (!run) return { kind: "absent" };
+    return run.exit ? { kind: "exited", exit: run.exit } : { kind: "running" };
+  }
+
+  async function* output(
+    job: JobName,
+    from: number,
+    signal: AbortSignal,
+  ): AsyncIterable<Uint8Array> {
+    const run = runs.get(job);
+    if (!run) throw new Failure("not_found", `there is no job ${job} here`);
+    let position = from;
+    while (!signal.aborted) {
+      const isLast = run.exit !== undefined;
+      const chunk = run.output.subarray(position);
+      position += chunk.length;
+      if (chunk.length > 0) yield chunk;
+      if (isLast) return;
+      await new Promise<void>((resolve) => {
+        run.waiters.push(resolve);
+      });
+    }
+  }
+
+  function faultBefore(what: string): void {
+    if (!world.strikes("runtime-error")) return;
+    note(world, `${name} runtime cannot ${what}`);
+    throw new Failure("unavailable", "the runtime cannot be asked");
+  }
+
+  /** It has begun, and whoever asked is told that it has not. */
+  function faultAfter(what: string): void {
+    if (!world.strikes("runtime-error-after")) return;
+    note(world, `${name} runtime did ${what} and says it did not`);
+    throw new Failure("unavailable", "the runtime cannot be asked");
+  }
 }

@@ -13,6 +13,8 @@ export interface DataDirectory {
   readonly uploads: string;
   readonly registry: string;
   readonly adminToken: string;
+  /** How long the record was when it was last shown. */
+  readonly shownSize: string;
   /** Lets the next server have the directory. The system does so too when this process dies. */
   release(): void;
 }
@@ -36,6 +38,7 @@ export async function claimDataDirectory(directory: string): Promise<DataDirecto
     ...places,
     database: join(directory, "exclave.db"),
     adminToken: join(directory, "admin-token"),
+    shownSize: join(directory, "record-shown"),
     release: () => lock.release(),
   };
 }

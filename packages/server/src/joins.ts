@@ -132,6 +132,7 @@ function joinedAgent(
     runtime: "",
     seenAt: at,
     everConnected: false,
+    isInventoryWanted: false,
     trustVersion: 0,
     journalId: null,
     sessionEpoch: 0,

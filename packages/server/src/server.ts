@@ -12,6 +12,7 @@ import { flushRepeats } from "./access/note-refusal.ts";
 import { createRepeats } from "./access/repeats.ts";
 import { createAgentCheckpoints } from "./audit/agent-checkpoints.ts";
 import { openCheckpoints } from "./audit/checkpoints.ts";
+import { shownSizeIn } from "./audit/shown-size.ts";
 import type { ServerContext } from "./context.ts";
 import { claimDataDirectory, type DataDirectory } from "./data-directory.ts";
 import { newSecret } from "./identifiers.ts";
@@ -94,7 +95,12 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   const openSigner = options.openSigner ?? ((place) => startSignerProcess(place, { log }));
   const signer = await openSigner(directory.keys);
   // Before anything is appended: this is what was there.
-  const checkpoints = await openCheckpoints({ store, trust: () => context.trust, now });
+  const checkpoints = await openCheckpoints({
+    store,
+    trust: () => context.trust,
+    now,
+    shownSize: shownSizeIn(directory.shownSize),
+  });
   await ensureAdminToken(store, directory.adminToken, now);
 
   const timers = createSystemTimers();

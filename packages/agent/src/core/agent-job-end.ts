@@ -2,7 +2,7 @@
 
 import { agentMemoryAfter, type FailureCode, interruptedEnd } from "@exclave/core";
 import type { JobRecord } from "../journal/journal.ts";
-import { forgetSchedule, keepSchedule } from "./agent-schedule.ts";
+import { forgetApplied, forgetSchedule, keepSchedule } from "./agent-schedule.ts";
 import type { AgentJob, EndedJob } from "./agent-state.ts";
 import { installOf, releaseOf, stepOf } from "./job-record.ts";
 import { journal, record as recordEvent, setJob, type Turn } from "./turn.ts";
@@ -58,7 +58,10 @@ function remember(turn: Turn, record: JobRecord, ended: EndedJob): void {
   if (release === "deployed" && index !== undefined) {
     journal(turn, { kind: "deployed", install, component, index });
   }
-  if (release === "undeployed") journal(turn, { kind: "undeployed", install, component });
+  if (release === "undeployed") {
+    journal(turn, { kind: "undeployed", install, component });
+    forgetApplied(turn, component);
+  }
   if (release === "forgotten") journal(turn, { kind: "release_forgotten", install });
   if (outputs === "kept") journal(turn, { kind: "outputs", component, outputs: ended.outputs });
   if (outputs === "removed") journal(turn, { kind: "outputs_removed", component });

@@ -7,6 +7,7 @@ import type { JobRun } from "@exclave/runtime";
 import type { JobRecord } from "../journal/journal.ts";
 import { CANCELLED, endJob, failedEnd, openEnd } from "./agent-job-end.ts";
 import { foreignOrigin, refuseOrigin } from "./agent-origins.ts";
+import { keepApplied } from "./agent-schedule.ts";
 import type { AgentJob, EndedJob, NotLaunched } from "./agent-state.ts";
 import { isChanging, isDebug, stepOf } from "./job-record.ts";
 import {
@@ -146,7 +147,9 @@ interface Given {
 function launch(turn: Turn, job: AgentJob, { grant, joinString }: Given = {}): void {
   const launches = job.record.launches + 1;
   const record: JobRecord = { ...job.record, status: "launching", launches };
+  const { manifest } = record;
   journal(turn, { kind: "job", record });
+  if (turn.rules.kind === "install" && manifest.operation === "apply") keepApplied(turn, manifest);
   setJob(turn, { ...job, record, phase: "launching", isGrantAsked: false, grant: undefined });
   act(turn, { kind: "launch", record, grant, joinString });
 }

@@ -169,7 +169,7 @@ function handleUnreadable(turn: Turn, { seq, about, because }: UnreadableCommand
 /** All that is open here and what was applied last, after every event that came before. */
 function recordInventory(turn: Turn): void {
   const jobs = helloFacts(turn).jobs.map(({ job, attempt, state }) => ({ job, attempt, state }));
-  record(turn, { type: "inventory", at: turn.now, jobs, deployed: appliedComponents(turn) });
+  record(turn, { type: "inventory", at: turn.now, jobs, ...appliedComponents(turn) });
 }
 
 function handleCommandFrame(turn: Turn, seq: number, command: ServerCommand): void {

@@ -8,7 +8,7 @@ import type { AgentJob } from "./agent-state.ts";
 import { act, journal, record, type Turn } from "./turn.ts";
 
 export function resumeAfterLoss(turn: Turn, found: readonly JobName[]): void {
-  const { jobs, schedule, issueNo, issuedFloor, checkpoints } = turn.state;
+  const { jobs, schedule, applied, issueNo, issuedFloor, checkpoints } = turn.state;
   const names = found.filter((name) => !jobs.has(name) && splitName(name) !== undefined);
   // A status looked up by an earlier life has nobody who waits for it.
   const leftovers = found.filter((name) => splitName(name) === undefined);
@@ -18,6 +18,7 @@ export function resumeAfterLoss(turn: Turn, found: readonly JobName[]): void {
   if (issuedFloor > 0) journal(turn, { kind: "issued_floor", at: issuedFloor });
   if (checkpoints.length > 0) journal(turn, { kind: "checkpoints", list: checkpoints });
   for (const { entry } of schedule.values()) journal(turn, { kind: "schedule", entry });
+  if (applied.there.length + applied.gone.length > 0) journal(turn, { kind: "applied", applied });
   for (const { record } of jobs.values()) journal(turn, { kind: "job", record });
   // Nothing is presumed about jobs that nobody here knows any more: they are reported and left alone.
   journal(turn, { kind: "foreign", names });
@@ -25,7 +26,7 @@ export function resumeAfterLoss(turn: Turn, found: readonly JobName[]): void {
     type: "inventory",
     at: turn.now,
     jobs: inventory([...jobs.values()], names),
-    deployed: appliedComponents(turn),
+    ...appliedComponents(turn),
   });
   for (const name of leftovers) act(turn, { kind: "remove", name });
 

@@ -77,6 +77,16 @@ describe("an agent and the server's record", () => {
     );
   });
 
+  test("goes on with a record that grows while it is connected, shown from the last one on", () => {
+    const agent = agentThatSaw10();
+    agent.frame(shown(12, "b", { heads: [[10, "a"]] }));
+
+    const effects = agent.frame(shown(14, "c", { heads: [[12, "b"]] }));
+
+    assert.ok(!kinds(effects).includes("close"), kinds(effects).join(" "));
+    assert.equal(agent.journal.load().checkpoints.at(-1)?.size, 14);
+  });
+
   test("judges offers by no earlier time than the server was seen to have, whatever its clock says", () => {
     const judgedAt: number[] = [];
     const judge: AgentRules["judge"] = (_, { now }) => {

@@ -34,7 +34,11 @@ export function handleCheckpoint(turn: Turn, { envelope, heads }: CheckpointFram
   const { state, rules, now } = turn;
   const checkpoint = rules.openCheckpoint(envelope, state.trust, now);
   if ("because" in checkpoint) return refuseRecord(turn, checkpoint.because);
-  const verdict = judgeRecord({ seen: counting(state.checkpoints), checkpoint, heads });
+  const known = counting(state.checkpoints);
+  // Shown once on this connection that all of it goes on, what comes next goes on from the last.
+  const isShown = state.link.status === "up" && state.link.isRecordShown === true;
+  const seen = isShown ? known.slice(-1) : known;
+  const verdict = judgeRecord({ seen, checkpoint, heads });
   switch (verdict.kind) {
     case "refused":
       setShown(turn, false);

@@ -4,6 +4,36 @@ import { job, NOW } from "../testing/builders.ts";
 import { agentWith, kinds, nameOf, SUCCEEDED, types } from "../testing/core-agent.ts";
 import type { AgentEffect } from "./agent-state.ts";
 
+describe("an inventory for a server that was set back", () => {
+  const inventoryOf = (agent: ReturnType<typeof agentWith>) => {
+    agent.feed({ kind: "disconnected" });
+    agent.frame({ type: "challenge", nonce: "n" });
+    agent.welcome(undefined, [], { inventoryWanted: true });
+    return agent.told().findLast(({ type }) => type === "inventory");
+  };
+
+  test("names what was applied although nobody looks at its health, and what was destroyed", () => {
+    const agent = agentWith();
+    agent.welcome();
+    const apply = job("apply", { release: "r1" });
+    agent.run(apply);
+    agent.feed({ kind: "exited", name: nameOf(apply), ended: SUCCEEDED });
+
+    const applied = inventoryOf(agent);
+    const destroy = job("destroy", { operation: "destroy" });
+    agent.run(destroy);
+    agent.feed({ kind: "exited", name: nameOf(destroy), ended: SUCCEEDED });
+    const destroyed = inventoryOf(agent.restart());
+
+    assert.ok(applied?.type === "inventory" && destroyed?.type === "inventory");
+    assert.deepEqual(
+      applied.deployed?.map(({ component }) => component),
+      ["api"],
+    );
+    assert.deepEqual([destroyed.deployed, destroyed.destroyed], [[], ["api"]]);
+  });
+});
+
 describe("health on the agent's own schedule", () => {
   function deployed() {
     const agent = agentWith();

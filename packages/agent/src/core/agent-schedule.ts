@@ -3,7 +3,7 @@
 
 import { type AppliedComponent, LOOKS_MAX } from "@exclave/api";
 import { type JobName, jobName, type Manifest } from "@exclave/core";
-import type { ScheduleEntry, SeenHealth } from "../journal/journal.ts";
+import type { Applied, ScheduleEntry, SeenHealth } from "../journal/journal.ts";
 import { SCHEDULED_MAX, STATUS_EVERY_MS_MIN } from "./agent-limits.ts";
 import type { Scheduled } from "./agent-state.ts";
 import { isChanging, stepOf } from "./job-record.ts";
@@ -81,15 +81,49 @@ export function looks({ state, now }: Turn): { component: string; agoMs: number 
   });
 }
 
-/** What was applied last of each component that is looked at, for a server that may have forgotten. */
-export function appliedComponents({ state }: Turn): AppliedComponent[] {
-  return [...state.schedule.values()].slice(0, LOOKS_MAX).flatMap(({ entry }) => {
-    const { component, manifest } = entry;
-    const [step] = manifest.steps;
-    if (!step || manifest.release === undefined) return [];
-    const { type = "", effect } = step;
-    return [{ component, type, release: manifest.release, effect }];
-  });
+/** Before an apply is launched: whatever becomes of it, the server may have to be told of it. */
+export function keepApplied(turn: Turn, manifest: Manifest): void {
+  const fact = appliedBy(manifest);
+  if (!fact) return;
+  const { there, gone } = without(turn, fact.component);
+  setApplied(turn, { there: [...there, fact], gone });
+}
+
+export function forgetApplied(turn: Turn, component: string): void {
+  const { there, gone } = without(turn, component);
+  setApplied(turn, { there, gone: [...gone, component].slice(-LOOKS_MAX) });
+}
+
+function without({ state }: Turn, component: string): Applied {
+  const { there, gone } = state.applied;
+  return {
+    there: there.filter((fact) => fact.component !== component),
+    gone: gone.filter((name) => name !== component),
+  };
+}
+
+function setApplied(turn: Turn, applied: Applied): void {
+  journal(turn, { kind: "applied", applied });
+  turn.state = { ...turn.state, applied };
+}
+
+/** What became of each component, as far as it is known, for a server that may have forgotten. */
+export function appliedComponents({ state }: Turn): {
+  readonly deployed: AppliedComponent[];
+  readonly destroyed: string[];
+} {
+  const { there, gone } = state.applied;
+  const scheduled = [...state.schedule.values()].flatMap(
+    ({ entry: { manifest } }) => appliedBy(manifest) ?? [],
+  );
+  const facts = new Map([...scheduled, ...there].map((fact) => [fact.component, fact]));
+  return { deployed: [...facts.values()].slice(0, LOOKS_MAX), destroyed: [...gone] };
+}
+
+function appliedBy({ release, steps: [step] }: Manifest): AppliedComponent | undefined {
+  if (step?.component === undefined || release === undefined) return undefined;
+  const { component, type = "", effect } = step;
+  return { component, type, release, effect };
 }
 
 function isChanged(turn: Turn, component: string): boolean {

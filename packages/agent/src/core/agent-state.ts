@@ -25,6 +25,7 @@ import type {
 } from "@exclave/core";
 import type { JobRun } from "@exclave/runtime";
 import type {
+  Applied,
   JobRecord,
   JournaledEvent,
   JournalSnapshot,
@@ -85,6 +86,7 @@ export interface AgentState {
   readonly jobs: ReadonlyMap<JobName, AgentJob>;
   readonly settled: ReadonlySet<JobName>;
   readonly schedule: ReadonlyMap<string, Scheduled>;
+  readonly applied: Applied;
   readonly foreign: ReadonlySet<JobName>;
   /** What this agent saw of the server's record, oldest first. */
   readonly checkpoints: readonly KeptCheckpoint[];
@@ -262,6 +264,7 @@ export function restoreState(snapshot: JournalSnapshot, trust: TrustDocument): A
     events: snapshot.events,
     jobs: new Map(snapshot.jobs.map((record) => [record.name, restoredJob(record)])),
     schedule: new Map(snapshot.schedule.map((entry) => [entry.component, { entry, dueAt: 0 }])),
+    applied: snapshot.applied,
     settled: new Set(snapshot.settled),
     foreign: new Set(snapshot.foreign),
     checkpoints: snapshot.checkpoints,

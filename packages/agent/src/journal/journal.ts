@@ -1,7 +1,7 @@
 // The agent's durable memory. Whatever the agent says it has done or will do is in here first: a
 // commit is all or nothing, and on disk when it returns. One reader and writer, so no waiting.
 
-import { AgentEvent } from "@exclave/api";
+import { AgentEvent, AppliedComponent } from "@exclave/api";
 import { Envelope, FAILURE_CODES, Health, JobName, Manifest, OutputLine } from "@exclave/core";
 import { z } from "zod";
 import type { ReleaseMemory, ReleaseWrite } from "./release-memory.ts";
@@ -61,6 +61,16 @@ export type JournaledEvent = z.infer<typeof JournaledEvent>;
 
 export const SETTLED_KEPT_MAX = 10_000;
 
+/** What became of each component, for a server that was set back and has forgotten. */
+export const Applied = z.object({
+  /** Applied last, or launched at least. */
+  there: z.array(AppliedComponent).default([]),
+  /** Destroyed since. */
+  gone: z.array(z.string()).default([]),
+});
+export type Applied = z.infer<typeof Applied>;
+export const NOTHING_APPLIED: Applied = { there: [], gone: [] };
+
 export interface JournalSnapshot {
   /** A new one means that everything before is lost or void. */
   readonly journalId: string;
@@ -81,6 +91,7 @@ export interface JournalSnapshot {
    */
   readonly settled: readonly JobName[];
   readonly schedule: readonly ScheduleEntry[];
+  readonly applied: Applied;
   /** Oldest first. */
   readonly checkpoints: readonly KeptCheckpoint[];
   /** Jobs found in the runtime when the journal was new: reported, and otherwise left alone. */
@@ -99,6 +110,7 @@ export type JournalWrite =
   | { readonly kind: "foreign"; readonly names: readonly JobName[] }
   | { readonly kind: "schedule"; readonly entry: ScheduleEntry }
   | { readonly kind: "schedule_removed"; readonly component: string }
+  | { readonly kind: "applied"; readonly applied: Applied }
   | {
       readonly kind: "outputs";
       readonly component: string;

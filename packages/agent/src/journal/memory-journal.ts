@@ -10,6 +10,7 @@ import {
   type JournalWrite,
   type KeptCheckpoint,
   type KeptOutput,
+  NOTHING_APPLIED,
   type ScheduleEntry,
   SETTLED_KEPT_MAX,
 } from "./journal.ts";
@@ -27,6 +28,7 @@ export function createMemoryJournal({ journalId }: { readonly journalId: string 
   let events: JournaledEvent[] = [];
   let foreign: readonly JobName[] = [];
   let checkpoints: readonly KeptCheckpoint[] = [];
+  let applied = NOTHING_APPLIED;
   const jobs = new Map<JobName, JobRecord>();
   const settled = new Set<JobName>();
   const schedule = new Map<string, ScheduleEntry>();
@@ -36,24 +38,24 @@ export function createMemoryJournal({ journalId }: { readonly journalId: string 
   const releases = createMemoryReleases();
 
   return {
-    load: () =>
-      structuredClone<JournalSnapshot>({
-        journalId: id,
-        fresh,
-        downAcked,
-        upHead,
-        upAcked,
-        issueNo,
-        issuedFloor,
-        events,
-        jobs: [...jobs.values()],
-        settled: [...settled],
-        schedule: [...schedule.values()],
-        checkpoints,
-        foreign,
-      }),
+    load: (): JournalSnapshot => ({
+      journalId: id,
+      fresh,
+      downAcked,
+      upHead,
+      upAcked,
+      issueNo,
+      issuedFloor,
+      events: [...events],
+      jobs: [...jobs.values()],
+      settled: [...settled],
+      schedule: [...schedule.values()],
+      applied,
+      checkpoints,
+      foreign,
+    }),
     commit(writes) {
-      for (const entry of structuredClone(writes)) write(entry);
+      for (const entry of writes) write(entry);
       if (writes.length > 0) fresh = false;
     },
     outputs: () => new Map(outputs),
@@ -104,6 +106,9 @@ export function createMemoryJournal({ journalId }: { readonly journalId: string 
         break;
       case "schedule_removed":
         schedule.delete(entry.component);
+        break;
+      case "applied":
+        applied = entry.applied;
         break;
       case "outputs":
         outputs.set(entry.component, entry.outputs);

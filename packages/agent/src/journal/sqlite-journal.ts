@@ -10,6 +10,7 @@ import { Failure, JobName } from "@exclave/core";
 import { privateDatabase } from "@exclave/machine";
 import { z } from "zod";
 import {
+  Applied,
   JobRecord,
   type Journal,
   type JournalSnapshot,
@@ -127,6 +128,7 @@ function openJournal({ path, pagesMax }: SqliteJournalOptions): Journal {
       schedule: rows("select entry from schedule order by component").map(({ entry }) =>
         ScheduleEntry.parse(JSON.parse(String(entry))),
       ),
+      applied: Applied.parse(JSON.parse(fact("applied") ?? "{}")),
       checkpoints: z.array(KeptCheckpoint).parse(JSON.parse(fact("checkpoints") ?? "[]")),
       foreign: z.array(JobName).parse(JSON.parse(fact("foreign") ?? "[]")),
     };
@@ -193,6 +195,9 @@ function openJournal({ path, pagesMax }: SqliteJournalOptions): Journal {
       }
       case "schedule_removed":
         run("delete from schedule where component = ?", entry.component);
+        break;
+      case "applied":
+        setFact("applied", JSON.stringify(entry.applied));
         break;
       case "outputs": {
         const text = JSON.stringify(entry.outputs);

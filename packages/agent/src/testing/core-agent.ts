@@ -61,6 +61,7 @@ export function agentWith({
     welcome: (
       upAcked = journal.load().upAcked,
       logs: { job: never; attempt: number; upTo: number }[] = [],
+      more: { readonly inventoryWanted?: boolean } = {},
     ) =>
       agent.frame({
         type: "welcome",
@@ -73,6 +74,7 @@ export function agentWith({
         pingMs: 1_000,
         reconnectSpreadMs: 0,
         logs,
+        ...more,
       }),
     command: (body: ServerCommand, now = NOW) =>
       agent.frame({ type: "command", seq: ++seq, body }, now),

@@ -8,14 +8,14 @@ export function createMemoryVault(): Vault {
   >();
   const keyOf = (kind: VaultKind, name: string) => `${kind} ${name}`;
   return {
-    read: (kind, name) => structuredClone(kept.get(keyOf(kind, name))?.value),
+    read: (kind, name) => kept.get(keyOf(kind, name))?.value,
     entries: (kind) =>
       [...kept.values()]
         .filter((entry) => entry.kind === kind)
-        .map(({ name, value }) => ({ name, value: structuredClone(value) }))
+        .map(({ name, value }) => ({ name, value }))
         .sort((a, b) => (a.name < b.name ? -1 : 1)),
     keep: (kind, name, value) => {
-      kept.set(keyOf(kind, name), { kind, name, value: structuredClone(value) });
+      kept.set(keyOf(kind, name), { kind, name, value });
     },
     drop: (kind, name) => {
       kept.delete(keyOf(kind, name));

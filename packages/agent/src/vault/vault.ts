@@ -22,6 +22,7 @@ export const VAULT_KINDS = [
   "floor",
   "releases",
   "checkpoints",
+  "applied",
 ] as const;
 export type VaultKind = (typeof VAULT_KINDS)[number];
 

@@ -9,6 +9,7 @@
 import type { JobName } from "@exclave/core";
 import { z } from "zod";
 import {
+  Applied,
   JobRecord,
   type Journal,
   type JournalSnapshot,
@@ -37,6 +38,7 @@ const Floor = z.object({ issueNo: z.int().nonnegative(), issuedFloor: z.int().no
 type Floor = z.infer<typeof Floor>;
 const FLOOR = "accepted";
 const CHECKPOINTS = "seen";
+const APPLIED = "components";
 
 export function createVaultedJournal(options: VaultedJournalOptions): Journal {
   const { journal, vault, log } = options;
@@ -91,6 +93,7 @@ export function createVaultedJournal(options: VaultedJournalOptions): Journal {
   function rescued(): Partial<JournalSnapshot> {
     return (
       orWarn("the vault cannot be read", () => ({
+        applied: Applied.parse(vault.read("applied", APPLIED) ?? {}),
         jobs: vault.entries("job").map(({ value }) => JobRecord.parse(value)),
         // Without what was last seen: the server may have lost it too, and is told anew.
         schedule: vault
@@ -136,6 +139,8 @@ export function createVaultedJournal(options: VaultedJournalOptions): Journal {
         return vault.drop("schedule", write.component);
       case "checkpoints":
         return vault.keep("checkpoints", CHECKPOINTS, write.list);
+      case "applied":
+        return vault.keep("applied", APPLIED, write.applied);
       case "job":
         return isLaunched(write.record)
           ? vault.keep("job", write.record.name, write.record)

@@ -102,6 +102,8 @@ export const AgentEvent = z.discriminatedUnion("type", [
     jobs: z.array(z.object({ job: z.string(), attempt: z.int(), state: z.string() })),
     /** What the agent applied last of each component it looks at, whatever the server remembers. */
     deployed: z.array(AppliedComponent).max(LOOKS_MAX).optional(),
+    /** What the agent destroyed since, by component. */
+    destroyed: z.array(z.string()).max(LOOKS_MAX).optional(),
   }),
   /** Images the build agent pushed at its start: the runner, the plugins, the sandboxes. */
   z.object({

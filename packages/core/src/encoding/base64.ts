@@ -16,5 +16,7 @@ export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   // The platform's reader forgives white space and missing padding; two spellings of one
   // signature are one too many.
   if (btoa(binary) !== text) return undefined;
-  return Uint8Array.from(binary, (letter) => letter.charCodeAt(0));
+  const bytes = new Uint8Array(binary.length);
+  for (let index = 0; index < binary.length; index++) bytes[index] = binary.charCodeAt(index);
+  return bytes;
 }

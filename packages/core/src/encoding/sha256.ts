@@ -6,19 +6,17 @@ import { canonicalBytes } from "./canonical.ts";
 
 export function sha256(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const state = INITIAL.slice();
-  const words = new Uint32Array(64);
+  const words = new Int32Array(64);
   const padded = pad(bytes);
   const view = new DataView(padded.buffer);
   for (let offset = 0; offset < padded.length; offset += 64) {
-    for (let index = 0; index < 16; index++) words[index] = view.getUint32(offset + index * 4);
+    for (let index = 0; index < 16; index++) words[index] = view.getInt32(offset + index * 4);
     compress(state, words);
   }
 
   const digest = new Uint8Array(32);
   const out = new DataView(digest.buffer);
-  state.forEach((word, index) => {
-    out.setUint32(index * 4, word);
-  });
+  for (const [index, word] of state.entries()) out.setInt32(index * 4, word);
   return digest;
 }
 
@@ -36,17 +34,21 @@ export function digestOf(value: unknown): Digest {
   return digestOfBytes(canonicalBytes(value));
 }
 
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
 export function toHex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  let text = "";
+  for (const byte of bytes) text += HEX[byte];
+  return text;
 }
 
 /** The first 32 bits of the fractional parts of the n-th roots of the first primes. */
-function fractions(count: number, root: (prime: number) => number): Uint32Array {
+function fractions(count: number, root: (prime: number) => number): Int32Array {
   const words: number[] = [];
   for (let candidate = 2; words.length < count; candidate++) {
     if (isPrime(candidate)) words.push(Math.floor((root(candidate) % 1) * 2 ** 32));
   }
-  return Uint32Array.from(words);
+  return Int32Array.from(words);
 }
 
 function isPrime(candidate: number): boolean {
@@ -63,27 +65,38 @@ function pad(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const padded = new Uint8Array(Math.ceil((bytes.length + 9) / 64) * 64);
   padded.set(bytes);
   padded[bytes.length] = 0x80;
-  new DataView(padded.buffer).setBigUint64(padded.length - 8, BigInt(bytes.length) * 8n);
+  const view = new DataView(padded.buffer);
+  view.setUint32(padded.length - 8, Math.floor(bytes.length / 2 ** 29));
+  view.setUint32(padded.length - 4, bytes.length << 3);
   return padded;
 }
 
-function compress(state: Uint32Array, words: Uint32Array): void {
-  const at = (array: Uint32Array, index: number) => array[index] as number;
+// Written out without helpers: a digest stands behind every audit record, deploy key and manifest.
+function compress(state: Int32Array, words: Int32Array): void {
   for (let index = 16; index < 64; index++) {
-    const early = at(words, index - 15);
-    const late = at(words, index - 2);
-    const small = rotate(early, 7) ^ rotate(early, 18) ^ (early >>> 3);
-    const large = rotate(late, 17) ^ rotate(late, 19) ^ (late >>> 10);
-    words[index] = at(words, index - 16) + small + at(words, index - 7) + large;
+    const early = words[index - 15] as number;
+    const late = words[index - 2] as number;
+    const small =
+      ((early >>> 7) | (early << 25)) ^ ((early >>> 18) | (early << 14)) ^ (early >>> 3);
+    const large = ((late >>> 17) | (late << 15)) ^ ((late >>> 19) | (late << 13)) ^ (late >>> 10);
+    words[index] =
+      ((words[index - 16] as number) + small + (words[index - 7] as number) + large) | 0;
   }
 
-  let [a, b, c, d, e, f, g, h] = state as unknown as Eight;
+  let a = state[0] as number;
+  let b = state[1] as number;
+  let c = state[2] as number;
+  let d = state[3] as number;
+  let e = state[4] as number;
+  let f = state[5] as number;
+  let g = state[6] as number;
+  let h = state[7] as number;
   for (let index = 0; index < 64; index++) {
     const choice = (e & f) ^ (~e & g);
     const majority = (a & b) ^ (a & c) ^ (b & c);
-    const upper = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
-    const lower = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
-    const first = (h + upper + choice + at(ROUND, index) + at(words, index)) | 0;
+    const upper = ((e >>> 6) | (e << 26)) ^ ((e >>> 11) | (e << 21)) ^ ((e >>> 25) | (e << 7));
+    const lower = ((a >>> 2) | (a << 30)) ^ ((a >>> 13) | (a << 19)) ^ ((a >>> 22) | (a << 10));
+    const first = (h + upper + choice + (ROUND[index] as number) + (words[index] as number)) | 0;
     h = g;
     g = f;
     f = e;
@@ -93,13 +106,12 @@ function compress(state: Uint32Array, words: Uint32Array): void {
     b = a;
     a = (first + lower + majority) | 0;
   }
-  [a, b, c, d, e, f, g, h].forEach((word, index) => {
-    state[index] = at(state, index) + word;
-  });
-}
-
-type Eight = [number, number, number, number, number, number, number, number];
-
-function rotate(word: number, by: number): number {
-  return (word >>> by) | (word << (32 - by));
+  state[0] = (state[0] as number) + a;
+  state[1] = (state[1] as number) + b;
+  state[2] = (state[2] as number) + c;
+  state[3] = (state[3] as number) + d;
+  state[4] = (state[4] as number) + e;
+  state[5] = (state[5] as number) + f;
+  state[6] = (state[6] as number) + g;
+  state[7] = (state[7] as number) + h;
 }

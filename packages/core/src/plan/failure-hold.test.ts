@@ -66,6 +66,14 @@ describe("after a failure, the plan", () => {
     assert.deepEqual(kinds(changed.steps), ["apply db"]);
   });
 
+  test("names the command that makes a newer release when the agent goes behind none", () => {
+    const components = { db: { lastFailure: failed(db, { code: "downgrade" }) } };
+
+    const { holds } = plan([db], { synced, components }, { now: later(3_600_000) });
+
+    assert.match(holds[0]?.endsWhen ?? "", /`exclave release`/);
+  });
+
   test("blocks what depends on it and nobody else, with the reason", () => {
     const components = { db: { lastFailure: failed(db, { code: "plugin" }) } };
 

@@ -11,6 +11,7 @@ import {
   planSandbox,
   type SandboxFacts,
   type SandboxRecord,
+  setupAgain,
 } from "./plan-sandbox.ts";
 
 const RELEASE = {
@@ -31,6 +32,7 @@ function installed(changes: Partial<SandboxRecord> = {}): SandboxRecord {
     sandboxFailure: null,
     setupWanted: null,
     sandboxLook: null,
+    setUpAt: null,
     ...changes,
   };
 }
@@ -161,6 +163,30 @@ describe("a sandbox whose agent is gone", () => {
     const ahead = { ...away, agent: { ...away.agent, seenAt: later(9_000_000) } };
 
     assert.equal(plan({}, ahead, later(0)).kind, "look");
+  });
+
+  test("is set up again with a growing pause when its agent never came, three times at most", () => {
+    const never = { isAgentOnline: false };
+    const setUpAt = Instant.parse(AT);
+    const look = (setups: number) => ({ setUpAt, sandboxLook: { at: setUpAt, setups } });
+
+    assert.equal(plan({ setUpAt }, never, later(LOOK_AFTER_MS - 1)).kind, "ready");
+    assert.equal(plan({ setUpAt }, never, later(LOOK_AFTER_MS)).kind, "setup");
+    assert.equal(plan(look(1), never, later(LOOK_AFTER_MS)).kind, "ready");
+    assert.equal(plan(look(1), never, later(2 * LOOK_AFTER_MS)).kind, "setup");
+    assert.equal(plan(look(3), never, later(99 * LOOK_AFTER_MS)).kind, "ready");
+    const before = { ...never, agent: { seenAt: setUpAt, everConnected: false } };
+    assert.equal(plan({ setUpAt }, before, later(LOOK_AFTER_MS)).kind, "setup");
+  });
+
+  test("lets its agent join anew when it is set up again by itself, and counts that", () => {
+    const at = Instant.parse(AT);
+
+    const again = setupAgain(installed({ setUpAt: at }), at);
+    const first = setupAgain(installed({ sandboxState: "absent" }), at);
+
+    assert.deepEqual(again, { isAgain: true, sandboxLook: { at, setups: 1 } });
+    assert.deepEqual(first, { isAgain: false, sandboxLook: null });
   });
 
   test("is set up again when it says that something is broken, and left alone when it is well", () => {

@@ -24,6 +24,8 @@ export interface SandboxRecord {
   /** Why the setup is to run once more, although it was done before. */
   readonly setupWanted: string | null;
   readonly sandboxLook: SandboxLook | null;
+  /** When the last setup ended well. */
+  readonly setUpAt: Instant | null;
 }
 
 /** The last look at a sandbox whose agent was gone, and the setups that followed in a row. */
@@ -117,7 +119,11 @@ function planRepair(facts: SandboxFacts, now: Instant): SandboxPlan {
   // A time that lies ahead was written by a clock that was wrong; it tells nothing of how long it is.
   const isAhead = (agent?.seenAt ?? 0) > now || (install.sandboxLook?.at ?? 0) > now;
   const isDue = dueAt !== undefined && (isAhead || now >= dueAt);
-  if (!agent || !isDue || !isSetupOnline || !facts.sandboxRelease) return { kind: "ready" };
+  if (!isDue || !isSetupOnline || !facts.sandboxRelease) return { kind: "ready" };
+  if (!agent?.everConnected) {
+    const since = new Date(install.setUpAt ?? now).toISOString();
+    return { kind: "setup", because: `its agent has not connected since the setup at ${since}` };
+  }
   return {
     kind: "look",
     because: `its agent is gone since ${new Date(agent.seenAt).toISOString()}`,
@@ -154,10 +160,35 @@ export interface SandboxSeen {
 export function nextLookAt(facts: SandboxFacts): number | undefined {
   const { install, agent, isAgentOnline } = facts;
   if (install.sandboxState !== "present") return undefined;
-  if (isAgentOnline || !agent?.everConnected) return undefined;
+  if (isAgentOnline) return undefined;
+  if (!agent?.everConnected) return nextSetupAt(install);
   const look = lookSince(facts);
   if (!look) return agent.seenAt + LOOK_AFTER_MS;
   return look.setups < SETUPS_MAX ? look.at + LOOK_AGAIN_MS : undefined;
+}
+
+/**
+ * An agent that never came may have joined a server that has forgotten it since: a backup was restored. No
+ * look at the sandbox would tell, for everything in it runs.
+ */
+function nextSetupAt({ mode, setUpAt, sandboxLook }: SandboxRecord): number | undefined {
+  const { setups = 0 } = sandboxLook ?? {};
+  if (mode !== "present" || setUpAt === null || setups >= SETUPS_MAX) return undefined;
+  return setUpAt + LOOK_AFTER_MS * 2 ** setups;
+}
+
+/** A setup of a sandbox that stands: whether it is one, and how many followed each other. */
+export function setupAgain(
+  {
+    sandboxState,
+    setupWanted,
+    sandboxLook,
+  }: Pick<SandboxRecord, "sandboxState" | "setupWanted" | "sandboxLook">,
+  now: Instant,
+): { readonly isAgain: boolean; readonly sandboxLook: SandboxLook | null } {
+  if (setupWanted !== null) return { isAgain: true, sandboxLook };
+  if (sandboxState !== "present") return { isAgain: false, sandboxLook };
+  return { isAgain: true, sandboxLook: { at: now, setups: (sandboxLook?.setups ?? 0) + 1 } };
 }
 
 /** One that was only planned has a row, and nothing of it is anywhere. */

@@ -87,6 +87,8 @@ test("a server from an older backup says that its record was set back, once, and
   await second.stop();
   for (const ending of ["", "-wal", "-shm"]) await rm(database + ending, { force: true });
   await copyFile(`${database}.backup`, database);
+  // Restored with everything beside it: only what agents saw tells.
+  await rm(join(first.data, "record-shown"));
   const third = await testServer(t, { data: first.data });
 
   const shown = await show(
@@ -106,6 +108,31 @@ test("a server from an older backup says that its record was set back, once, and
     rows.map(({ action, actor }) => [action, actor]),
     [["record.set_back", "agent"]],
   );
+});
+
+test("a server whose database alone is an older one declares it before its record grows again", async (t) => {
+  const first = await testServer(t);
+  await grow(first, 2);
+  await first.stop();
+  const database = join(first.data, "exclave.db");
+  await copyFile(database, `${database}.backup`);
+  const second = await testServer(t, { data: first.data });
+  await grow(second, 3);
+  const seen = [seenIn((await show(second, [])).checkpoint)];
+  await second.stop();
+  for (const ending of ["", "-wal", "-shm"]) await rm(database + ending, { force: true });
+  await copyFile(`${database}.backup`, database);
+  const third = await testServer(t, { data: first.data });
+  // Nobody who saw more has come yet, and it is started once more.
+  await grow(third, 9);
+  const fourth = await third.restart();
+
+  const shown = await show(
+    fourth,
+    seen.map(({ size }) => size),
+  );
+
+  assert.equal(judgeRecord({ seen, ...shown }).kind, "set_back");
 });
 
 /** As somebody with the file would do it: one row changed, every later hash made to fit. */

@@ -34,6 +34,12 @@ export interface Checkpoints {
   noteShown(agent: string, size: number): void;
 }
 
+/** The longest record that was ever shown to anybody, kept beside the database and not in it. */
+export interface ShownSize {
+  read(): Promise<number>;
+  keep(size: number): Promise<void>;
+}
+
 /** One signature serves everyone who asks within this time. */
 const FRESH_MS = 2_000;
 const RECORD = "record";
@@ -43,10 +49,12 @@ export async function openCheckpoints({
   store,
   trust,
   now,
+  shownSize,
 }: {
   readonly store: Store;
   readonly trust: () => Trust;
   readonly now: () => Instant;
+  readonly shownSize: ShownSize;
 }): Promise<Checkpoints> {
   const { audit } = store.read;
   // Whatever happened to the record happened before this process: what is there now was kept.
@@ -57,6 +65,9 @@ export async function openCheckpoints({
   const shown = new Map<string, number>();
   let cached: (SignedCheckpoint & { readonly trustVersion: number }) | undefined;
   let signing: Promise<SignedCheckpoint> | undefined;
+  let longest = await shownSize.read();
+  // At once: a record that grew beyond what was seen of it would be taken for a rewritten one.
+  if (longest > kept.size) await declareSetBack("server", longest);
 
   return {
     async latest() {
@@ -83,23 +94,30 @@ export async function openCheckpoints({
       const seenSize = Math.max(0, ...sizes);
       if (seenSize <= Math.max(kept.size, shown.get(agent) ?? 0)) return;
       if (setBacks.some(({ at }) => at >= startedAt)) return;
-      const at = now();
-      const setBack = { keptSize: kept.size, head: kept.head, at };
-      setBacks.push(setBack);
-      cached = undefined;
-      const details = { ...setBack, seenSize };
-      await store.transaction((tx) =>
-        tx.audit.append({ at, actor: agent, action: SET_BACK, subject: RECORD, details }),
-      );
+      await declareSetBack(agent, seenSize);
     },
     noteShown: (agent, size) => void shown.set(agent, size),
   };
+
+  async function declareSetBack(actor: string, seenSize: number): Promise<void> {
+    const at = now();
+    const setBack = { keptSize: kept.size, head: kept.head, at };
+    setBacks.push(setBack);
+    cached = undefined;
+    const details = { ...setBack, seenSize };
+    await store.transaction((tx) =>
+      tx.audit.append({ at, actor, action: SET_BACK, subject: RECORD, details }),
+    );
+  }
 
   async function sign(trustVersion: number): Promise<SignedCheckpoint> {
     const { size, head } = await audit.head();
     const [first] = trust().after(0);
     const serverId = first?.digest ?? "";
     const checkpoint = { serverId, size, head, at: now(), setBack: setBacks.slice(-64) };
+    // Before anybody sees it: a backup that is restored later is known to be shorter.
+    if (size > longest) await shownSize.keep(size);
+    longest = Math.max(longest, size);
     const payload = checkpointBytes(checkpoint);
     const envelope = await trust().seal("checkpoint", CHECKPOINT_PAYLOAD_TYPE, payload);
     cached = { checkpoint, envelope, trustVersion };

@@ -45,6 +45,7 @@ export async function createInstall(
       sandboxState: "absent",
       sandboxFailure: null,
       setupWanted: null,
+      setUpAt: null,
       sandboxLook: null,
       allowDestroy: [],
       synced: [],

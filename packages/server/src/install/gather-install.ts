@@ -121,7 +121,7 @@ export function wantedOf({ install, release, app, indexes }: InstallFacts): Want
   };
 }
 
-function wantedComponents(
+export function wantedComponents(
   install: InstallRow,
   release: ReleaseRow,
   app: AppConfig,

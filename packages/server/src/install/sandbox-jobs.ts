@@ -8,6 +8,7 @@ import {
   endSandboxJob,
   type JobFailure,
   lookSince,
+  setupAgain,
   unreachable,
 } from "@exclave/core";
 import type { ServerContext } from "../context.ts";
@@ -35,8 +36,16 @@ export async function issueSandboxJob(
   const issued = await tryIssueJob(tx, context, orderOf(install, source, job));
   if ("failure" in issued) return refused(context, install, job.kind, issued.failure);
   switch (job.kind) {
-    case "setup":
-      return { ...install, sandboxState: "attempted", setUpRelease: source.release.id };
+    case "setup": {
+      const { isAgain, sandboxLook } = setupAgain(install, context.now());
+      return {
+        ...install,
+        sandboxState: "attempted",
+        setUpRelease: source.release.id,
+        setupWanted: isAgain ? (install.setupWanted ?? job.because) : null,
+        sandboxLook,
+      };
+    }
     case "look":
       return { ...install, sandboxLook: lookSince(facts) };
     case "teardown":
@@ -70,6 +79,8 @@ function orderOf(
     requestedBy: install.requestedBy,
     because,
     ...partsOf(kind, install, source),
+    // By the release it was set up from: a server that was set back has forgotten later ones.
+    ...(kind === "teardown" && { rollback: true }),
     reads: kind === "setup" ? [image, release.runner, index] : [image, index],
   };
 }
@@ -91,7 +102,8 @@ function partsOf(
   switch (kind) {
     case "setup": {
       // Setup again: what the agent was may be lost or copied, so it becomes a new generation.
-      const parameters = install.setupWanted === null ? {} : { rejoin: true };
+      const isAgain = install.setupWanted !== null || install.sandboxState === "present";
+      const parameters = isAgain ? { rejoin: true } : {};
       const effect = effects.apply ?? "idempotent";
       const apply = { operation: "apply", artifact: release.runner, parameters, effect } as const;
       return { step: { ...step, ...apply }, purpose: { kind: "setup" } };

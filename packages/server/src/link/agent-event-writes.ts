@@ -1,7 +1,7 @@
 // What an agent event is decided on, and what is to be written in the transaction that commits it.
 
 import type { AgentEvent } from "@exclave/api";
-import type { Audience, AuditEntry, InstallId, Instant } from "@exclave/core";
+import type { Audience, AuditEntry, Deployed, InstallId, Instant } from "@exclave/core";
 import type {
   BuildRow,
   ChannelRow,
@@ -29,6 +29,8 @@ export interface AgentEventFacts {
 export interface AgentEventWrites {
   readonly jobs: readonly JobRow[];
   readonly install?: InstallRow;
+  /** Installs that a job of the setup agent was about, other than the agent's own. */
+  readonly otherInstalls?: readonly InstallRow[];
   readonly components: readonly ComponentRow[];
   readonly removedComponent?: { readonly install: InstallId; readonly name: string };
   readonly build?: BuildRow;
@@ -37,6 +39,7 @@ export interface AgentEventWrites {
   readonly audit: readonly AuditEntry[];
   readonly wake: {
     readonly install?: InstallId;
+    readonly otherInstalls?: readonly InstallId[];
     readonly releases?: boolean;
     readonly allInstalls?: boolean;
   };
@@ -47,10 +50,14 @@ export interface InventoryFacts {
   readonly open: readonly JobRow[];
   /** Of those, the ones whose offer the agent may not have had when it took its inventory. */
   readonly undelivered: ReadonlySet<string>;
+  /** What those jobs are about, where the agent is not an install's own. */
+  readonly installs?: ReadonlyMap<string, InstallRow>;
   /** Every component of the install. */
   readonly components: readonly ComponentRow[];
   /** Of the releases the agent speaks of and the channel's, those that are known. */
   readonly releases: ReadonlyMap<string, ReleaseRow>;
+  /** What the agent applied last of a component, as far as its release is known. */
+  readonly traces?: ReadonlyMap<string, Deployed>;
   /** The channel the install follows. */
   readonly channel?: ChannelRow | undefined;
 }

@@ -430,6 +430,60 @@ test("after a lost journal, what the agent had and does not know is ended; the r
   );
 });
 
+test("a setup agent that lost its journal has its setups counted as lost, and their installs woken", () => {
+  const open = [
+    jobRow({ audience: "setup", operation: "apply", state: RUNNING, purpose: { kind: "setup" } }),
+  ];
+  const installs = new Map([[ACME, installRow({ sandboxState: "attempted" })]]);
+
+  const after = apply(
+    { type: "inventory", at: 1, jobs: [] },
+    { audience: "setup", inventory: inventory(open, { installs }) },
+  );
+
+  assert.deepEqual(
+    after.otherInstalls?.map(({ id, sandboxFailure }) => [id, sandboxFailure?.code]),
+    [[ACME, "lost"]],
+  );
+  assert.deepEqual(after.wake.otherInstalls, [ACME]);
+});
+
+test("what the agent destroyed after the backup is no longer taken for deployed", () => {
+  const row = { ...emptyComponent(ACME, "api", "command"), deployed: deployedRow() };
+  const event: AgentEvent = { type: "inventory", at: 1, jobs: [], destroyed: ["api"] };
+  const busy = jobRow({ component: "api", state: RUNNING });
+  const jobs = [{ job: busy.id, attempt: 1, state: "running" }];
+
+  const idle = apply(event, {
+    install: installRow(),
+    inventory: inventory([], { components: [row] }),
+  });
+  const changing = apply(
+    { ...event, jobs },
+    { install: installRow(), inventory: inventory([busy], { components: [row] }) },
+  );
+
+  assert.deepEqual(idle.components, [emptyComponent(ACME, "api", "command")]);
+  assert.ok(idle.audit.some(({ action }) => action === "install.caught_up"));
+  assert.deepEqual(changing.components, []);
+});
+
+test("what the agent applied after the backup can be taken down by the trace of its release", () => {
+  const deployed = [
+    { component: "api", type: "command", release: "r2", effect: "idempotent" },
+  ] as const;
+  const trace = deployedRow({ release: "r2" });
+
+  const {
+    components: [component],
+  } = apply(
+    { type: "inventory", at: 1, jobs: [], deployed: [...deployed] },
+    { install: installRow(), inventory: inventory([], { traces: new Map([["api", trace]]) }) },
+  );
+
+  assert.deepEqual(component?.attempted, trace);
+});
+
 test("a lost journal leaves the components of its jobs held where nothing may run twice", () => {
   const deployed = deployedRow({ effects: { apply: "at-most-once" } });
   const apply1 = {

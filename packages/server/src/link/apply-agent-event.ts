@@ -42,7 +42,9 @@ export function applyAgentEvent(facts: AgentEventFacts): AgentEventWrites {
         ...after,
         audit: [entry, ...after.audit],
         wake: {
-          ...(facts.install ? { install: facts.install.id } : {}),
+          ...(facts.install
+            ? { install: facts.install.id }
+            : { otherInstalls: after.jobs.flatMap(({ install }) => install ?? []) }),
           releases: true,
           allInstalls: after.channel !== undefined,
         },

@@ -35,7 +35,35 @@ export function applyInventory(
   let after = writes({});
   for (const job of lost) after = abandonJob(facts, after, job);
   const details = { found: event.jobs, abandoned: after.jobs.map(({ id }) => id) };
-  return { writes: reconcileApplied(facts, after, event.deployed ?? []), details };
+  const undone = reconcileDestroyed(facts, after, event.destroyed ?? []);
+  return { writes: reconcileApplied(facts, undone, event.deployed ?? []), details };
+}
+
+/** Its record is of before the agent took it down: whatever is wanted of it is to be deployed anew. */
+function reconcileDestroyed(
+  facts: AgentEventFacts,
+  before: AgentEventWrites,
+  destroyed: readonly string[],
+): AgentEventWrites {
+  const install = before.install ?? facts.install;
+  const { components = [], open = [] } = facts.inventory ?? {};
+  const isChanging = (name: string) => open.some(({ component }) => component === name);
+  const rows = components.filter(
+    ({ name, deployed, attempted }) =>
+      destroyed.includes(name) && (deployed ?? attempted) !== null && !isChanging(name),
+  );
+  if (!install || rows.length === 0) return before;
+  const details = { destroyed: rows.map(({ name }) => name) };
+  const entry = { at: facts.now, actor: facts.agent, subject: install.id, details };
+  return {
+    ...before,
+    install: bump(install),
+    components: withComponents(
+      before.components,
+      rows.map(({ name, type }) => emptyComponent(install.id, name, type)),
+    ),
+    audit: [...before.audit, { ...entry, action: "install.caught_up" }],
+  };
 }
 
 /** Nobody can say how it ended, and what it was about has to know that: it may have run. */
@@ -54,16 +82,42 @@ function abandonJob(facts: AgentEventFacts, before: AgentEventWrites, job: JobRo
     log: null,
     logComplete: false,
   };
-  const install = before.install ?? facts.install;
+  const install = installOf(facts, before, job);
   const component = componentNamed(facts, before, job.component);
-  const effect = consequences({ now: facts.now, install, component }, settled, failure);
+  const { install: changed, ...effect } = consequences(
+    { now: facts.now, install, component },
+    settled,
+    failure,
+  );
   return {
     ...before,
     ...effect,
+    ...(changed && withInstall(facts, before, changed)),
     jobs: [...before.jobs, settled],
     components: withComponents(before.components, effect.components ?? []),
     audit: [...before.audit, ...(effect.audit ?? [])],
   };
+}
+
+/** A setup agent's jobs are each about another install. */
+function installOf(
+  { install, inventory }: AgentEventFacts,
+  before: AgentEventWrites,
+  job: JobRow,
+): InstallRow | undefined {
+  const own = before.install ?? install;
+  if (own) return own;
+  const changed = before.otherInstalls?.find(({ id }) => id === job.install);
+  return changed ?? (job.install === null ? undefined : inventory?.installs?.get(job.install));
+}
+
+function withInstall(
+  { install }: AgentEventFacts,
+  { otherInstalls = [] }: AgentEventWrites,
+  changed: InstallRow,
+): Partial<AgentEventWrites> {
+  if (install) return { install: changed };
+  return { otherInstalls: [...otherInstalls.filter(({ id }) => id !== changed.id), changed] };
 }
 
 function reconcileApplied(
@@ -137,7 +191,8 @@ function staleComponent(
   const message = `the agent applied it from release ${release}, of which this server has no record`;
   const failure = { code: "lost", message, mayRepeat: effect !== "at-most-once" } as const;
   const lastFailure = countComponentFailure(null, "apply", undefined, failure, facts.now);
-  return { ...row, attempted: row.attempted ?? row.deployed, lastFailure };
+  const trace = facts.inventory?.traces?.get(component) ?? null;
+  return { ...row, attempted: row.attempted ?? row.deployed ?? trace, lastFailure };
 }
 
 function componentNamed(

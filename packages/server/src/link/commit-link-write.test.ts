@@ -24,6 +24,20 @@ async function statusAfterInventory(reset: AgentRow["reset"]): Promise<string | 
   return (await store.read.jobs.get(job.id))?.state.status;
 }
 
+test("an inventory that was asked for and has come is asked for no more", async () => {
+  const store = createMemoryStore();
+  await store.transaction((tx) => tx.agents.put(agentRow({ isInventoryWanted: true })));
+  const now = () => Instant.parse(3_000);
+  const event: AgentEvent = { type: "alarm", at: 1, code: "x", because: "x" };
+  await commitLinkWrite({ store, now }, AGENT, 1, { kind: "event", seq: 1, event });
+  assert.equal((await store.read.agents.get(AGENT))?.isInventoryWanted, true);
+
+  const told: AgentEvent = { type: "inventory", at: 1, jobs: [] };
+  await commitLinkWrite({ store, now }, AGENT, 1, { kind: "event", seq: 2, event: told });
+
+  assert.equal((await store.read.agents.get(AGENT))?.isInventoryWanted, false);
+});
+
 test("an inventory that comes late takes no job away that the agent took on since", async () => {
   assert.equal(await statusAfterInventory(null), "offered");
   const before = { at: Instant.parse(1_000), because: "its journal is new" };

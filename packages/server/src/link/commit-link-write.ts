@@ -4,6 +4,7 @@
 import type { AgentEvent, AppliedComponent } from "@exclave/api";
 import { type AuditEntry, advanceJob, Failure, type Instant, unreachable } from "@exclave/core";
 import { audit, type ServerContext } from "../context.ts";
+import { traceFromRelease } from "../install/deployed-trace.ts";
 import { endUnheard } from "../job/cancel-job.ts";
 import type { AgentRow, InstallRow, JobRow } from "../store/rows.ts";
 import { componentKey, type Tables } from "../store/store.ts";
@@ -18,7 +19,8 @@ export interface CommittedLinkWrite {
   readonly wake: AgentEventWrites["wake"];
 }
 
-type Context = Pick<ServerContext, "store" | "now"> & Partial<Pick<ServerContext, "repeats">>;
+type Context = Pick<ServerContext, "store" | "now"> &
+  Partial<Pick<ServerContext, "repeats" | "readApp">>;
 type EventContext = Context & { readonly isHealthOften: () => boolean };
 const NOTHING: CommittedLinkWrite = { jobs: [], wake: {} };
 
@@ -56,6 +58,7 @@ export function commitLinkWrite(
 
 /** What an event says of the agent itself. */
 function ofAgent({ alarms }: AgentRow, event: AgentEvent, now: Instant): Partial<AgentRow> {
+  if (event.type === "inventory") return { isInventoryWanted: false };
   if (event.type === "trust_changed") return { trustVersion: event.version };
   return event.type === "alarm" ? { alarms: keepAlarm(alarms, event, now) } : {};
 }
@@ -89,6 +92,7 @@ async function commitSession(
     runtime,
     seenAt: context.now(),
     everConnected: true,
+    isInventoryWanted: write.isInventoryWanted,
     trustVersion: hello.trustVersion ?? 0,
     checkpointSize: Math.max(0, ...(hello.checkpointSizes ?? [])),
     ...(write.reset === undefined ? {} : { reset: { at: context.now(), because: write.reset } }),
@@ -141,8 +145,8 @@ async function commitWithdrawn(
       details: { attempt: job.attempt, because },
     });
   }
-  const install = jobs.find((job) => job.install !== null)?.install;
-  const wake = { ...(install ? { install } : {}), releases: jobs.length > 0 };
+  const otherInstalls = jobs.flatMap(({ install }) => install ?? []);
+  const wake = { otherInstalls, releases: jobs.length > 0 };
   return { jobs, wake };
 }
 
@@ -208,7 +212,10 @@ async function commitAgentEvent(
   const facts = { event, agent: agent.id, audience: agent.audience, now, job, install, component };
   const writes = applyAgentEvent(
     event.type === "inventory"
-      ? { ...facts, inventory: await inventoryFacts(tx, agent, install, event.deployed ?? []) }
+      ? {
+          ...facts,
+          inventory: await inventoryFacts(tx, context, agent, install, event.deployed ?? []),
+        }
       : facts,
   );
   await writeAll(tx, {
@@ -240,8 +247,18 @@ function isYetToBeTold({ state }: JobRow, reset: AgentRow["reset"]): boolean {
   return state.status === "offered" && !(reset && state.since < reset.at);
 }
 
+async function installsOf(
+  tx: Tables,
+  jobs: readonly JobRow[],
+): Promise<ReadonlyMap<string, InstallRow>> {
+  const ids = new Set(jobs.flatMap(({ install }) => install ?? []));
+  const rows = await Promise.all([...ids].map((id) => tx.installs.get(id)));
+  return new Map(rows.flatMap((row) => (row ? [[row.id, row] as const] : [])));
+}
+
 async function inventoryFacts(
   tx: Tables,
+  { readApp }: Context,
   { audience, reset }: AgentRow,
   install: InstallRow | undefined,
   deployed: readonly AppliedComponent[],
@@ -256,13 +273,22 @@ async function inventoryFacts(
   const channel = install && (await tx.channels.of(install.app, install.channel));
   const ids = new Set([...deployed.map(({ release }) => release), channel?.release ?? ""]);
   const rows = await Promise.all([...ids].map((id) => tx.releases.get(id)));
+  const releases = new Map(
+    rows.flatMap((row) => (row && row.app === install?.app ? [[row.id, row] as const] : [])),
+  );
+  const traces = deployed.flatMap(({ component, release }) => {
+    const row = releases.get(release);
+    const trace =
+      install && row && readApp && traceFromRelease(install, row, readApp(row), component);
+    return trace ? [[component, trace] as const] : [];
+  });
   return {
     open: open.filter(({ state }) => state.status !== "queued"),
+    ...(install ? {} : { installs: await installsOf(tx, open) }),
     undelivered,
     components,
-    releases: new Map(
-      rows.flatMap((row) => (row && row.app === install?.app ? [[row.id, row] as const] : [])),
-    ),
+    releases,
+    traces: new Map(traces),
     channel,
   };
 }

@@ -87,7 +87,8 @@ function settleSandbox(
 ): Partial<AgentEventWrites> {
   if (!install) return {};
   const ended = endSandboxJob(install, { kind, at: now, failure, reads });
-  const after = bump(failure ? ended : { ...ended, setupWanted: null });
+  const setUpAt = kind === "setup" ? now : install.setUpAt;
+  const after = bump(failure ? ended : { ...ended, setupWanted: null, setUpAt });
   if (failure || kind === "setup") return { install: after };
   const details = {
     name: install.name,

@@ -245,6 +245,7 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
       if (job.log) await closeLog(context, job.id);
     }
     if (wake.install !== undefined) context.wake.install(wake.install);
+    for (const install of wake.otherInstalls ?? []) context.wake.install(install);
     if (wake.releases) context.wake.releases();
     if (wake.allInstalls) context.wake.allInstalls();
     if (write.kind === "session") options.onLive(session, agent);
@@ -311,7 +312,8 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     const frame = decodeLogFrame(data);
     if (!frame) return undefined;
     const log = await writableLog(context, agent, frame);
-    return { kind: "log", frame, ...log, now: context.now() };
+    const isUnwanted = log === undefined && !(await store.read.jobs.get(frame.job));
+    return { kind: "log", frame, ...log, isUnwanted, now: context.now() };
   }
 
   async function waitingCommands(limit: number): Promise<LinkInput | undefined> {

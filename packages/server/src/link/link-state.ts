@@ -14,6 +14,8 @@ export interface LinkRecord {
   readonly upAcked: number;
   readonly downHead: number;
   readonly downAcked: number;
+  /** An inventory was asked for, and has not come yet. */
+  readonly isInventoryWanted: boolean;
 }
 
 /** As it waits in the outbox, or signed already. */
@@ -84,6 +86,8 @@ export type LinkInput =
       readonly frame: LogFrame;
       readonly durable?: number;
       readonly most?: number;
+      /** Of a job that is not on record here: the agent need not keep it. */
+      readonly isUnwanted?: boolean;
       readonly now: number;
     }
   /** Commands in the outbox that have no sequence yet, oldest first. */
@@ -124,6 +128,8 @@ export type LinkWrite =
       /** Offers that never reached the agent and were cancelled meanwhile: cancels take their numbers. */
       readonly withdrawn?: readonly SequencedCommand[];
       readonly reset?: string;
+      /** Until an inventory has come: the welcome that asks for one may get lost. */
+      readonly isInventoryWanted: boolean;
       readonly hello: Hello;
     }
   /** The event itself, what follows from it, and `upAcked = seq`, in one transaction. */

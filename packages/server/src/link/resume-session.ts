@@ -31,7 +31,8 @@ export function resumeSession(
       downAcked,
       ...coming,
       renumbered: [],
-      isSetBack: false,
+      // One that joined anew and has lived before, under a row this server has lost.
+      isSetBack: record.journalId === null && hasLived(hello),
     };
   }
   // What is still in the outbox never reached the journal that counts now. Its numbers begin after
@@ -49,9 +50,13 @@ export function resumeSession(
     renumbered,
     withdrawn: [],
     reset,
-    // An agent with a new journal sends an inventory unasked.
-    isSetBack: hello.journalId === record.journalId,
+    // An agent whose journal is empty sends an inventory unasked; one that only joined anew does not.
+    isSetBack: hello.journalId === record.journalId || hasLived(hello),
   };
+}
+
+function hasLived({ issueNo = 0 }: Hello): boolean {
+  return issueNo > 0;
 }
 
 /**

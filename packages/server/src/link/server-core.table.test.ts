@@ -41,6 +41,7 @@ const RECORD = {
   upAcked: 0,
   downHead: 0,
   downAcked: 0,
+  isInventoryWanted: false,
 };
 const FACTS = { record: RECORD, isProven: true, unacked: [], logs: [], settings: SETTINGS };
 const hello: LinkInput = { kind: "hello", frame: HELLO, facts: FACTS, now: NOW };

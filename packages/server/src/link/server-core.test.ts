@@ -57,6 +57,7 @@ function record(changes: Partial<LinkRecord> = {}): LinkRecord {
     upAcked: 0,
     downHead: 0,
     downAcked: 0,
+    isInventoryWanted: false,
     ...changes,
   };
 }
@@ -85,6 +86,26 @@ const brief = (effects: readonly LinkEffect[]): string[] =>
   });
 
 describe("a hello", () => {
+  test("is asked for an inventory until one has come, also by one that joined anew and has lived", () => {
+    const asks = (frame: Partial<Hello>, known: Partial<LinkRecord>) =>
+      frames(greet(hello(frame), { record: record(known) }).effects).some(
+        (sent) => sent.type === "welcome" && sent.inventoryWanted === true,
+      );
+
+    assert.equal(asks({}, {}), false);
+    assert.equal(asks({}, { isInventoryWanted: true }), true);
+    assert.equal(asks({ downAcked: 3 }, { downHead: 1 }), true);
+    assert.equal(asks({ issueNo: 0 }, { journalId: null }), false);
+    assert.equal(asks({ issueNo: 7 }, { journalId: null }), true);
+  });
+
+  test("that sets a session back has it committed that an inventory is wanted", () => {
+    const [commit] = greet(hello({ downAcked: 3 }), { record: record({ downHead: 1 }) }).effects;
+
+    assert.ok(commit?.kind === "commit" && commit.write.kind === "session");
+    assert.equal(commit.write.isInventoryWanted, true);
+  });
+
   test("is answered with a new epoch, committed before it is said", () => {
     const { effects, state } = greet(hello());
 
@@ -390,6 +411,9 @@ test("a log of a job that is not this agent's is neither kept nor acknowledged",
   const frame = { job: JOB, attempt: 1, offset: 0, bytes: new Uint8Array(3) };
 
   assert.deepEqual(advanceLink(live(), { kind: "log", frame, now: 0 }).effects, []);
+  // One that is not on record at all, because a backup was restored: the agent is to be done with it.
+  const unwanted = advanceLink(live(), { kind: "log", frame, isUnwanted: true, now: 0 }).effects;
+  assert.deepEqual(brief(unwanted), ["send log_ack"]);
 });
 
 test("whatever comes, no acknowledgement goes out before its commit", () => {

@@ -84,6 +84,7 @@ function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): 
     return refuse("version", "this server speaks version 1 of the link", true);
 
   const session = resumeSession(frame, record, facts.unacked);
+  const isInventoryWanted = session.isSetBack || record.isInventoryWanted;
   const epoch = record.sessionEpoch + 1;
   const state: LiveLink = {
     phase: "live",
@@ -110,6 +111,7 @@ function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): 
         renumbered: session.renumbered,
         withdrawn: session.withdrawn,
         ...(session.reset === undefined ? {} : { reset: session.reset }),
+        isInventoryWanted,
         hello: frame,
       },
     },
@@ -126,7 +128,7 @@ function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): 
         pingMs: settings.pingMs,
         reconnectSpreadMs: settings.reconnectSpreadMs,
         logs: [...facts.logs] as never,
-        ...(session.isSetBack ? { inventoryWanted: true } : {}),
+        ...(isInventoryWanted ? { inventoryWanted: true } : {}),
         ...(facts.checkpoint ? { checkpoint: facts.checkpoint } : {}),
       },
     },
@@ -195,15 +197,17 @@ function receiveAck(state: LiveLink, seq: number): LinkStep {
 
 function receiveLog(
   state: LiveLink,
-  { frame, durable, most = Infinity }: Extract<LinkInput, { kind: "log" }>,
+  { frame, durable, most = Infinity, isUnwanted }: Extract<LinkInput, { kind: "log" }>,
 ): LinkStep {
   const { job, attempt, offset } = frame;
   // After its end a job's log is as long as was said then: more is not taken.
   const bytes = frame.bytes.subarray(0, Math.max(0, most - offset));
-  // No job of this agent: not acknowledged, and not worth the connection either.
-  if (durable === undefined) return { state, effects: [] };
   const ack = (upTo: number): LinkEffect =>
     send({ type: "log_ack", job: job as never, attempt, upTo });
+  // Not on record here, because a backup was restored: the agent is to be done with it.
+  if (isUnwanted) return step(state, ack(offset + frame.bytes.length));
+  // No job of this agent: not acknowledged, and not worth the connection either.
+  if (durable === undefined) return { state, effects: [] };
   // A gap or all known: the offset sends the agent back to where the file ends.
   if (offset > durable || offset + bytes.length <= durable) return step(state, ack(durable));
   const fresh = bytes.subarray(durable - offset);

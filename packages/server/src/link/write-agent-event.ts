@@ -6,6 +6,7 @@ import type { AgentEventWrites } from "./agent-event-writes.ts";
 export async function writeAll(tx: Tables, writes: AgentEventWrites): Promise<void> {
   for (const job of writes.jobs) await tx.jobs.put(job);
   if (writes.install) await tx.installs.put(writes.install);
+  for (const install of writes.otherInstalls ?? []) await tx.installs.put(install);
   for (const component of writes.components) await tx.components.put(component);
   if (writes.removedComponent) {
     const { install, name } = writes.removedComponent;

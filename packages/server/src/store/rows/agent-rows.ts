@@ -36,6 +36,8 @@ export const AgentRow = z.object({
   /** When its connection was last seen to come or go. */
   seenAt: Instant,
   everConnected: z.boolean(),
+  /** An inventory was asked for, and has not come yet. */
+  isInventoryWanted: z.boolean().default(false),
   /** Of the trust document it goes by, as it said itself. */
   trustVersion: z.int().nonnegative().default(0),
   /** How long the record was when the agent last saw a checkpoint of it, as it said at its last hello. */

@@ -63,6 +63,8 @@ export const InstallRow = z.object({
   sandboxFailure: FailedAttempts.nullable(),
   /** Why the setup is to run once more, although it was done before. */
   setupWanted: z.string().nullable().default(null),
+  /** When the last setup ended well. */
+  setUpAt: Instant.nullable().default(null),
   /** The last look at a sandbox whose agent was gone, and the setups that followed in a row. */
   sandboxLook: z.object({ at: Instant, setups: z.int().nonnegative() }).nullable().default(null),
   /** Components whose removal somebody asked for by name. */

@@ -2,7 +2,7 @@
 // what a hold tells them to.
 
 import { createInstall as createCall } from "@exclave/api";
-import { Failure, isSettled } from "@exclave/core";
+import { Failure, Instant, isSettled } from "@exclave/core";
 import {
   cancelJob,
   createInstall,
@@ -11,34 +11,42 @@ import {
   type JobRow,
   runInInstall,
   type ServerContext,
+  setupInstall,
 } from "@exclave/server/simulation";
+import type { HeldInstall } from "./promises.ts";
 import type { ServerSide } from "./server-side.ts";
-import { CHANNEL, RELEASES, readApp } from "./vendor.ts";
+import { CHANNEL, laterRelease, RELEASES, type Released, readApp } from "./vendor.ts";
 import { settle } from "./virtual-timers.ts";
 import { must, note, type World } from "./world.ts";
 
 export interface Operator {
   /** Asks for something at random. */
   ask(): Promise<void>;
-  create(name: string): Promise<string | undefined>;
+  create(name: string): Promise<void>;
   exec(name: string): Promise<void>;
   /** Every debug command that still runs. */
   cancelRequests(): Promise<void>;
   update(): Promise<void>;
   /** As a hold says: once more. */
   askAgain(name: string): Promise<void>;
+  /** What a hold says that somebody has to do. */
+  obey(hold: HeldInstall): Promise<void>;
   destroy(name: string): Promise<void>;
   askedAt(install: string): number;
   readonly cancelled: ReadonlySet<string>;
 }
 
 const BY = "operator";
+/** It may have been done or not: the server is gone. */
+const UNANSWERED: unique symbol = Symbol("unanswered");
+type Unanswered = typeof UNANSWERED;
 const NOTHING_ELSE = { allowDestroy: [], components: [], retry: false };
 
 export function createOperator(world: World, server: ServerSide): Operator {
   const { dice } = world;
   const asked = new Map<string, number>();
   const cancelled = new Set<string>();
+  let released = 1;
 
   return {
     ask,
@@ -47,6 +55,7 @@ export function createOperator(world: World, server: ServerSide): Operator {
     cancelRequests,
     update,
     askAgain,
+    obey,
     destroy,
     askedAt: (install) => asked.get(install) ?? -1,
     cancelled,
@@ -71,13 +80,14 @@ export function createOperator(world: World, server: ServerSide): Operator {
   async function request<Value>(
     what: string,
     work: (context: ServerContext) => Promise<Value>,
-  ): Promise<Value | void> {
+  ): Promise<Value | Unanswered | undefined> {
     const { context } = server;
     if (!context) return undefined;
     try {
       // Whoever asks a server that crashes meanwhile never hears of it again.
-      const result = await Promise.race([work(context), settle().then(settle)]);
-      note(world, `operator: ${what}`);
+      const lost = settle().then(settle);
+      const result = await Promise.race([work(context), lost.then((): Unanswered => UNANSWERED)]);
+      note(world, `operator: ${what}${result === UNANSWERED ? ": no answer" : ""}`);
       return result;
     } catch (reason) {
       note(world, `operator: ${what}: ${String(reason)}`);
@@ -87,13 +97,10 @@ export function createOperator(world: World, server: ServerSide): Operator {
     }
   }
 
-  async function create(name: string): Promise<string | undefined> {
+  async function create(name: string): Promise<void> {
     const wanted = { name, app: "crm", channel: CHANNEL, sandbox: "local" };
     const body = createCall.body.parse(wanted);
-    const row = await request(`create ${name}`, (context) =>
-      createInstall(context, readApp, body, BY),
-    );
-    return row?.id;
+    await request(`create ${name}`, (context) => createInstall(context, readApp, body, BY));
   }
 
   async function exec(ref: string): Promise<void> {
@@ -113,7 +120,7 @@ export function createOperator(world: World, server: ServerSide): Operator {
     const done = await request(`cancel ${id}`, (context) =>
       cancelJob(context, { id, graceMs: 1_000, by: BY }),
     );
-    if (done) cancelled.add(id);
+    if (done !== undefined && done !== UNANSWERED) cancelled.add(id);
   }
 
   async function cancelRequests(): Promise<void> {
@@ -122,12 +129,23 @@ export function createOperator(world: World, server: ServerSide): Operator {
 
   async function update(): Promise<void> {
     const [, newest] = RELEASES;
-    await request("update", async (context) => {
+    if (newest && released <= 2) await release("update", newest);
+  }
+
+  /** One that is newer than all before, as somebody makes it when a hold asks for it. */
+  async function releaseAnew(): Promise<void> {
+    const number = Math.max(released, 2) + 1;
+    await release(`release ${number}`, laterRelease(number, Instant.parse(world.time.now)));
+  }
+
+  async function release(what: string, { row }: Released): Promise<void> {
+    released = row.number;
+    await request(what, async (context) => {
       await context.store.transaction(async (tx) => {
-        const channel = await tx.channels.of(newest?.row.app as never, CHANNEL);
-        if (!channel || !newest) return;
-        await tx.releases.put(newest.row);
-        await tx.channels.put({ ...channel, release: newest.row.id });
+        const channel = await tx.channels.of(row.app, CHANNEL);
+        if (!channel) return;
+        await tx.releases.put(row);
+        await tx.channels.put({ ...channel, release: row.id });
       });
       context.wake.allInstalls();
     });
@@ -139,17 +157,30 @@ export function createOperator(world: World, server: ServerSide): Operator {
     await deploy(ref, { ...NOTHING_ELSE, retry: true });
   }
 
+  async function obey({ name, endsWhen }: HeldInstall): Promise<void> {
+    if (endsWhen.includes("`exclave release")) return releaseAnew();
+    if (!endsWhen.includes("install setup")) return askAgain(name);
+    const why = { ref: name, because: "a hold says so", by: BY };
+    await request(`setup ${name}`, (context) => setupInstall(context, why));
+  }
+
   async function deploy(ref: string, body: object): Promise<void> {
-    const row = await request(`deploy ${ref}`, (context) =>
+    const done = await request(`deploy ${ref}`, (context) =>
       deployInstall(context, readApp, { ref, body: body as never, by: BY }),
     );
-    if (row) asked.set(row.id, world.time.now);
+    if (done) await noteAsked(ref);
   }
 
   async function destroy(ref: string): Promise<void> {
-    const row = await request(`destroy ${ref}`, (context) =>
+    const done = await request(`destroy ${ref}`, (context) =>
       destroyInstall(context, { ref, because: "it was asked for", by: BY }),
     );
-    if (row) asked.set(row.id, world.time.now);
+    if (done) await noteAsked(ref);
+  }
+
+  /** Also when the answer was lost: it may have been heard. */
+  async function noteAsked(ref: string): Promise<void> {
+    const install = await server.read.installs.byName(ref);
+    if (install) asked.set(install.id, world.time.now);
   }
 }

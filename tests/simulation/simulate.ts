@@ -3,22 +3,28 @@
 
 import { artifactKey, type JobDocument } from "@exclave/core";
 import { createJoin } from "@exclave/server/simulation";
-import { createDice } from "../dice.ts";
 import { type AgentSide, createAgentSide } from "./agent-side.ts";
 import { rollWith } from "./determinism.ts";
+import { createDice } from "./dice.ts";
 import { createHome, type Home } from "./home.ts";
 import { type AtWork, checkStart, perform } from "./jobs-at-work.ts";
 import { createOperator, type Operator } from "./operator.ts";
 import { checkAtRest, restOf } from "./promises.ts";
 import { createServerSide, type ServerSide } from "./server-side.ts";
 import { createSimulatedRuntime, type SimulatedRuntime } from "./simulated-runtime.ts";
-import { APP, CHANNEL, RELEASES } from "./vendor.ts";
+import { APP, CHANNEL, forgetLater, RELEASES } from "./vendor.ts";
 import { settle } from "./virtual-timers.ts";
 import { createWorld, type Fault, must, note, type Sabotage, type World } from "./world.ts";
 
 export interface SimulationOptions {
   readonly seed: number;
   readonly sabotage?: Sabotage;
+  /** How long faults strike; most worlds are short, some are long. */
+  readonly troubleMs?: number;
+  /** Journals get lost and older backups are restored. */
+  readonly withLosses?: boolean;
+  /** Faults that strike more often than the seed says. */
+  readonly chances?: Partial<Record<Fault, number>>;
 }
 
 export interface SimulationReport {
@@ -35,13 +41,15 @@ export interface Parts {
   readonly operator: Operator;
 }
 
-const TROUBLE_MS = 40_000;
+const SHORT_MS = 10_000;
+const LONG_MS = 40_000;
+const LONG_EVERY = 8;
 const REST_MS_MAX = 60 * 60_000;
 const LOOK_EVERY_MS = 2_000;
 const HELPS_MAX = 8;
 
 /** Each seed has its own mixture of trouble. */
-function chancesOf(seed: number): Partial<Record<Fault, number>> {
+function chancesOf(seed: number, withLosses: boolean): Partial<Record<Fault, number>> {
   const dice = createDice(seed * 7_919);
   const some = (chance: number) => (dice.chance(0.4) ? chance : 0);
   return {
@@ -55,14 +63,19 @@ function chancesOf(seed: number): Partial<Record<Fault, number>> {
     "machine-restarts": some(0.15),
     "disk-full": some(0.2),
     "clock-jumps": some(0.1),
+    "journal-lost": withLosses ? some(0.15) : 0,
+    "backup-restored": withLosses ? some(0.3) : 0,
   };
 }
 
 export async function simulate(options: SimulationOptions): Promise<SimulationReport> {
-  const { seed, sabotage = "none" } = options;
-  const world = createWorld({ seed, sabotage, chances: chancesOf(seed) });
+  const { seed, sabotage = "none", withLosses = false } = options;
+  const { troubleMs = seed % LONG_EVERY === 0 ? LONG_MS : SHORT_MS } = options;
+  const pace = troubleMs / SHORT_MS;
+  const chances = { ...chancesOf(seed, withLosses), ...options.chances };
+  const world = createWorld({ seed, sabotage, pace, chances });
   const parts = await begin(world);
-  await trouble(parts);
+  await trouble(parts, troubleMs);
   await comeToRest(parts);
   await checkAtRest(parts);
   const { violations, trace } = world;
@@ -72,12 +85,14 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
 
 export async function begin(world: World): Promise<Parts> {
   rollWith(world.dice);
+  forgetLater();
   const server = createServerSide(world);
   const agents = new Map<string, AgentSide>();
   const operator = createOperator(world, server);
   const parts = { world, server, agents, operator };
   world.isTroubled = false;
   server.start();
+  await settle();
   await publish(server);
   const { context } = server;
   if (!context) throw new TypeError("the server is up");
@@ -142,14 +157,22 @@ function setUp(
   const joinString = String(parameters["joinString"]);
   const known = parts.agents.get(installId);
   if (known && !known.home.isGone) {
-    // As the local sandbox does: one that has joined needs no other identity.
+    // As the local sandbox does: one that has joined needs no other identity, unless it is to have one.
     known.home.joinString = joinString;
+    if (parameters["rejoin"] === true) joinAnew(known);
     return known.start();
   }
   const about = { kind: "install", name: install, audience: installId, joinString } as const;
   const side = addAgent(parts, about);
   if (artifact) side.home.registry.add(artifactKey(artifact));
   side.start();
+}
+
+/** Its agent finds a new join string when it starts, and takes it for what it is. */
+function joinAnew(side: AgentSide): void {
+  delete side.home.identity;
+  delete side.home.joiningKeys;
+  side.crash("to join anew");
 }
 
 function tearDown({ agents }: Parts, install: string): void {
@@ -160,20 +183,20 @@ function tearDown({ agents }: Parts, install: string): void {
   side.crash("with its sandbox");
 }
 
-async function trouble(parts: Parts): Promise<void> {
+async function trouble(parts: Parts, troubleMs: number): Promise<void> {
   const { world, operator } = parts;
   const { dice } = world;
-  const endsAt = world.time.now + TROUBLE_MS;
+  const endsAt = world.time.now + troubleMs;
   const installs = ["acme", "bolt", "coil"].slice(0, 1 + dice.below(dice.chance(0.3) ? 3 : 1));
   const ends = new Set(installs.filter(() => dice.chance(0.4)));
   while (world.time.now < endsAt) {
     for (const name of installs) {
       if (!(await parts.server.read.installs.byName(name))) await operator.create(name);
     }
-    await pass(parts, dice.below(2_500));
+    await pass(parts, dice.below(1_500));
     await strike(parts);
     if (dice.chance(0.4)) await operator.ask();
-    const isLate = world.time.now > endsAt - TROUBLE_MS / 3;
+    const isLate = world.time.now > endsAt - troubleMs / 3;
     const name = dice.pick([...ends]);
     if (isLate && name !== undefined && dice.chance(0.3)) await operator.destroy(name);
   }
@@ -231,7 +254,7 @@ export async function comeToRest(parts: Parts): Promise<void> {
       helps++;
       note(world, `held: ${rest.because}`);
       if (helps > HELPS_MAX) return must(world, false, "a hold ends when it says", rest.because);
-      for (const name of rest.installs) await operator.askAgain(name);
+      for (const hold of rest.installs) await operator.obey(hold);
     }
     if (world.time.now > endsAt) {
       const why = rest.kind === "busy" ? rest.because : "";

@@ -14,6 +14,11 @@ export interface AtWork {
   askedAt(install: string): number;
 }
 
+/** How many jobs an agent runs at a time, and beside them of those that only look. */
+export const JOBS_MAX = 3;
+export const DEBUG_JOBS_MAX = 2;
+const LOOKING = ["logs", "exec", "status"];
+
 /** Whoever runs so long was asked to stop long before. */
 const LONG_MS = 10 * 60_000;
 
@@ -32,7 +37,9 @@ export function perform(
   const { dice } = world;
   const fails = world.strikes("job-fails");
   const isLong = document.operation === "exec" && dice.chance(0.3);
-  const mostMs = world.isTroubled ? (document.type === "migration" ? 12_000 : 4_000) : 1_000;
+  const mostMs = world.isTroubled
+    ? world.pace * (document.type === "migration" ? 3_000 : 1_000)
+    : 500;
   const takesMs = isLong ? LONG_MS : 50 + dice.below(mostMs);
   const log: JobLine = { type: "log", level: "info", message: `at work ${dice.below(1_000_000)}` };
   if (fails) {
@@ -89,6 +96,7 @@ function act(home: Home, document: JobDocument, atWork: AtWork): void {
 export function checkStart(world: World, home: Home, started: Started, atWork: AtWork): void {
   const { document, name } = started;
   const { operation, component, installId = "" } = document;
+  checkLimits(world, home, started);
   const isChange = operation === "apply" || operation === "destroy";
   const same = [...home.runtime.history.values()].filter(
     (other) =>
@@ -111,6 +119,22 @@ export function checkStart(world: World, home: Home, started: Started, atWork: A
   const isAsked = last !== undefined && atWork.askedAt(installId) >= last.startedAt;
   const promise = "what runs at most once is not run again by itself";
   must(world, !wasCut || isAsked, promise, `${name} after ${last?.name}`);
+}
+
+/** Statuses on the agent's own schedule have places of their own. */
+function checkLimits(world: World, { runtime, journals }: Home, { name, document }: Started): void {
+  // Jobs that a lost journal knew are left alone, and are nobody's to count.
+  if (name.startsWith("j-s-") || journals > 1) return;
+  const isLooking = LOOKING.includes(document.operation);
+  const beside = [...runtime.history.values()].filter(
+    (other) =>
+      other.name !== name &&
+      other.exit === undefined &&
+      !other.name.startsWith("j-s-") &&
+      LOOKING.includes(other.document.operation) === isLooking,
+  );
+  const most = isLooking ? DEBUG_JOBS_MAX : JOBS_MAX;
+  must(world, beside.length < most, "no more jobs run at a time than may", `${name} is one more`);
 }
 
 function isChanging({ document: { operation } }: Started): boolean {

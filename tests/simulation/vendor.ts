@@ -30,7 +30,7 @@ import {
 import { START_AT } from "./world.ts";
 
 const TAG = 7;
-/** A key has one role. The one real signature here is that of root under the trust document. */
+/** A key has one role. */
 const PAIRS = {
   root: generateKeyPairSync("ed25519"),
   release: generateKeyPairSync("ec", { namedCurve: "P-256" }),
@@ -117,12 +117,29 @@ export interface Released {
 
 export const readApp = createAppReader();
 
-export const RELEASES: readonly Released[] = [1, 2].map(makeRelease);
+/** What installs are made with, and what the first update brings. */
+export const RELEASES: readonly Released[] = [1, 2].map((number) =>
+  makeRelease(number, Instant.parse(START_AT + number)),
+);
+const later = new Map<string, Released>();
 
-function makeRelease(number: number): Released {
-  const index = digestOf({ index: number });
+/** Made at a moment of one world. */
+export function laterRelease(number: number, createdAt: Instant): Released {
+  const key = `${number} ${createdAt}`;
+  const made = later.get(key) ?? makeRelease(number, createdAt);
+  later.set(key, made);
+  return made;
+}
+
+/** Nobody keeps what a world that is over has made. */
+export function forgetLater(): void {
+  later.clear();
+}
+
+function makeRelease(number: number, createdAt: Instant): Released {
+  const index = digestOf({ index: number, createdAt });
   const row: ReleaseRow = {
-    id: `r${"abcdefgh"[number]?.repeat(16)}`,
+    id: `r${index.slice(-16).replace(/[0189]/g, "z")}`,
     app: APP,
     appName: "crm",
     version: `${number}`,
@@ -165,7 +182,7 @@ function makeRelease(number: number): Released {
     signedBy: [KEYID],
     unsignedBecause: null,
     because: null,
-    createdAt: Instant.parse(START_AT + number),
+    createdAt,
     requestedBy: "vendor",
   };
   const place = { repository: releaseRepository(APP), digest: index, sizeBytes: 100 };
@@ -177,7 +194,15 @@ function makeRelease(number: number): Released {
 }
 
 export function releaseOfIndex(index: Digest): Released | undefined {
-  return RELEASES.find(({ kept }) => kept.index === index);
+  return allReleases().find(({ kept }) => kept.index === index);
+}
+
+export function releaseOfId(id: string | undefined): Released | undefined {
+  return allReleases().find(({ row }) => row.id === id);
+}
+
+function allReleases(): Released[] {
+  return [...RELEASES, ...later.values()];
 }
 
 export function seal(payloadType: string, payload: Uint8Array, isForged = false): Envelope {
@@ -217,15 +242,8 @@ export const DOCUMENT: TrustDocument = {
 export function simulatedTrust(
   sealing: (payloadType: string, payload: Uint8Array) => Envelope,
 ): Trust {
-  const payload = trustBytes(DOCUMENT);
-  const bytes = preAuthEncoding(TRUST_PAYLOAD_TYPE, payload);
-  const sig = toBase64(sign(null, bytes, PAIRS.root.privateKey));
-  const envelope = {
-    payloadType: TRUST_PAYLOAD_TYPE,
-    payload: toBase64(payload),
-    signatures: [{ keyid: KEYS.root.keyid, sig }],
-  };
-  const version = { document: DOCUMENT, digest: digestOfBytes(payload), envelope };
+  signed ??= signedTrust();
+  const version = signed;
   return {
     current: () => version,
     after: (number) => (number < 1 ? [version] : []),
@@ -238,4 +256,18 @@ export function simulatedTrust(
     signer: undefined as never,
     onPublished: () => undefined,
   };
+}
+
+let signed: ReturnType<typeof signedTrust> | undefined;
+
+function signedTrust() {
+  const payload = trustBytes(DOCUMENT);
+  const bytes = preAuthEncoding(TRUST_PAYLOAD_TYPE, payload);
+  const sig = toBase64(sign(null, bytes, PAIRS.root.privateKey));
+  const envelope = {
+    payloadType: TRUST_PAYLOAD_TYPE,
+    payload: toBase64(payload),
+    signatures: [{ keyid: KEYS.root.keyid, sig }],
+  };
+  return { document: DOCUMENT, digest: digestOfBytes(payload), envelope };
 }

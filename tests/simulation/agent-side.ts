@@ -9,7 +9,6 @@ import {
   createReleaseGate,
   createVaultedJournal,
   type FindStatement,
-  type Jobs,
   type Journal,
   joinServer,
   makeJoiningKeys,
@@ -33,7 +32,9 @@ import {
   openCheckpoint,
 } from "@exclave/core";
 import { type Home, loseJournal } from "./home.ts";
+import { DEBUG_JOBS_MAX, JOBS_MAX } from "./jobs-at-work.ts";
 import { type Life, startLife } from "./life.ts";
+import { limitCredit } from "./log-credit.ts";
 import { createPipe, type SimulatedSocket } from "./network.ts";
 import type { ServerSide } from "./server-side.ts";
 import { APP, DOCUMENT, isSealed, RELEASES, releaseOfIndex, SIGNER } from "./vendor.ts";
@@ -49,7 +50,7 @@ export interface AgentSide {
   cut(): void;
 }
 
-const RESTART_MS_MAX = 5_000;
+const RESTART_MS_MAX = 1_500;
 const CLOCK_SKEW_MS = 5 * 60_000;
 const FREE_BYTES_MIN = 256 * 1024 * 1024;
 const TICK_MS = 2_000;
@@ -88,7 +89,7 @@ export function createAgentSide(world: World, home: Home, server: ServerSide): A
       for (const socket of sockets) socket.die();
       sockets.clear();
       life = undefined;
-      always.after(1 + world.dice.below(RESTART_MS_MAX), start);
+      always.after(1 + world.dice.below(RESTART_MS_MAX * world.pace), start);
     });
     life = started;
     run(started).catch((reason: unknown) =>
@@ -117,8 +118,7 @@ export function createAgentSide(world: World, home: Home, server: ServerSide): A
     const memory = createMemorySpool(home.spooled);
     const spool = world.sabotage === "log-loses-bytes" ? losing(memory) : memory;
     const place = workplace(home, journal);
-    const made = createJobs({ runtime, spool, journal, place, now, timers, log });
-    const jobs = world.sabotage === "open-launches-are-closed" ? closingLaunches(made) : made;
+    const jobs = createJobs({ runtime, spool, journal, place, now, timers, log });
     await startAgent({
       identity,
       version: "0",
@@ -167,6 +167,7 @@ export function createAgentSide(world: World, home: Home, server: ServerSide): A
   function dial(): SimulatedSocket {
     const { agentEnd, serverEnd } = createPipe(world, home.name);
     agentEnd.onSay = (data) => watchSaid(world, home, data);
+    limitCredit(world, agentEnd, serverEnd);
     sockets.add(agentEnd);
     agentEnd.on("close", () => sockets.delete(agentEnd));
     server.accept(serverEnd, home.audience);
@@ -196,17 +197,6 @@ function losing(spool: ReturnType<typeof createMemorySpool>): typeof spool {
   };
 }
 
-function closingLaunches(jobs: Jobs): Jobs {
-  return {
-    ...jobs,
-    async launch(record, given) {
-      const launch = await jobs.launch(record, given);
-      if (launch.kind === "launched") return launch;
-      return { ...launch, why: { ...launch.why, mayHaveRun: false } };
-    },
-  };
-}
-
 /** The trust document does not change here. */
 const TRUST_FILE: TrustFile = {
   current: () => DOCUMENT,
@@ -228,8 +218,8 @@ function rulesOf(world: World, { kind, audience }: Home): AgentRules {
     nextTrust: (current, envelope, now) =>
       nextTrust({ current, envelope, now: Instant.parse(now), verify }),
     openCheckpoint: (envelope) => openCheckpoint(envelope, signed),
-    jobsMax: 3,
-    debugJobsMax: 2,
+    jobsMax: JOBS_MAX,
+    debugJobsMax: world.sabotage === "limits-are-ignored" ? 100 : DEBUG_JOBS_MAX,
     resumesMax: 3,
     publishes: [],
   };

@@ -27,7 +27,9 @@ test("a seed is one world and no other", async () => {
 
 test("trouble does strike, and everybody is at work", async () => {
   const traces: string[] = [];
-  for (const seed of seeds(24, 193)) traces.push(...(await simulate({ seed })).trace);
+  for (const seed of seeds(24, 193)) {
+    traces.push(...(await simulate({ seed, troubleMs: 40_000, withLosses: true })).trace);
+  }
 
   for (const event of [
     "setup agent crashes before",
@@ -39,6 +41,8 @@ test("trouble does strike, and everybody is at work", async () => {
     "and says it did not",
     "server lies about",
     "the machine of acme restarts",
+    "has lost its journal",
+    "the server's backup is restored",
     "held:",
     "operator: cancel",
     "operator: update",
@@ -71,16 +75,18 @@ const BROKEN: Record<Exclude<Sabotage, "none">, string> = {
   "agent-trusts-anyone": "a lie is never run",
   "stop-is-forgotten": "a cancel is honoured",
   "log-loses-bytes": "a log comes whole",
-  "open-launches-are-closed": "what runs at most once is not run again by itself",
-  "removed-jobs-run-on": "the runtime is empty at rest",
+  "jobs-are-not-removed": "the runtime is empty at rest",
   "failures-are-hidden": "the row's outcome is the real one",
+  "credit-is-ignored": "no log is sent beyond its credit",
+  "limits-are-ignored": "no more jobs run at a time than may",
 };
 
 for (const [sabotage, promise] of Object.entries(BROKEN)) {
   test(`notices when ${sabotage.replaceAll("-", " ")}`, async () => {
     let isFound = false;
     for (const seed of seeds(80)) {
-      const { violations } = await simulate({ seed, sabotage: sabotage as Sabotage });
+      const planted = { seed, sabotage: sabotage as Sabotage, troubleMs: 40_000 };
+      const { violations } = await simulate(planted);
       isFound = violations.some((violation) => violation.startsWith(promise));
       if (isFound) break;
     }

@@ -35,6 +35,8 @@ export interface ServerSide {
   readonly files: Map<string, MemoryLog>;
   /** Reads what is committed, beside whatever the server does. */
   readonly read: Store["read"];
+  /** Installs whose agent joined after the backup that was restored was made. */
+  readonly forgets: ReadonlySet<string>;
   /** Jobs whose manifests it lies about. */
   readonly lies: Lies;
   start(): void;
@@ -45,7 +47,7 @@ export interface ServerSide {
   join(body: JoinRequest): Promise<{ status: number; body: unknown }>;
 }
 
-const RESTART_MS_MAX = 5_000;
+const RESTART_MS_MAX = 1_500;
 const PING_MS = 10_000;
 const TICK_MS = 2_000;
 const LATE_MS = 400;
@@ -56,30 +58,33 @@ export function createServerSide(world: World): ServerSide {
   const disk = newMemoryDisk();
   const files = new Map<string, MemoryLog>();
   const lies: Lies = { told: new Map(), truths: new Map() };
+  const shown = { size: 0 };
+  const forgets = new Set<string>();
   const always = world.time.timersFor(() => true);
   let backup: MemoryData | undefined;
   let running: Running | undefined;
 
   return {
     get context() {
-      return running?.context;
+      return running?.isReady ? running.context : undefined;
     },
     disk,
     files,
     read: createMemoryStore({ disk }).read,
     lies,
+    forgets,
     start,
     crash: (because) => running?.life.crash(because),
     backUp() {
       backup = disk.data;
     },
     accept(socket, audience) {
-      if (running) running.accept(socket, audience);
+      if (running?.isReady) running.accept(socket, audience);
       else socket.die();
     },
     async join(body) {
       await always.sleep(1 + world.dice.below(50));
-      if (!running) return { status: 503, body: {} };
+      if (!running?.isReady) return { status: 503, body: {} };
       try {
         return { status: 200, body: await joinAgent(running.context, body) };
       } catch (reason) {
@@ -93,24 +98,36 @@ export function createServerSide(world: World): ServerSide {
     if (running) return;
     if (backup && world.strikes("backup-restored")) {
       note(world, "the server's backup is restored");
+      noteForgotten(disk.data, backup, forgets);
       disk.data = backup;
       backup = undefined;
     }
     note(world, "server starts");
-    running = run(world, { disk, files, lies }, () => {
+    running = run(world, { disk, files, lies, shown }, () => {
       running = undefined;
-      always.after(1 + world.dice.below(RESTART_MS_MAX), start);
+      always.after(1 + world.dice.below(RESTART_MS_MAX * world.pace), start);
     });
+  }
+}
+
+function noteForgotten(lost: MemoryData, kept: MemoryData, forgets: Set<string>): void {
+  const known = kept.nouns.get("agents") ?? new Map<string, never>();
+  for (const [key, { body }] of lost.nouns.get("agents") ?? []) {
+    if (!known.has(key)) forgets.add((body as { audience: string }).audience);
   }
 }
 
 interface Running {
   readonly life: Life;
   readonly context: ServerContext;
+  /** It listens. */
+  readonly isReady: boolean;
   accept(socket: SimulatedSocket, audience: string): void;
 }
 
 interface Kept {
+  /** In a file beside the database: no backup brings an older one. */
+  readonly shown: { size: number };
   readonly disk: MemoryDisk;
   readonly files: Map<string, MemoryLog>;
   readonly lies: Lies;
@@ -148,7 +165,19 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
     },
   });
   const trust = simulatedTrust((type, payload) => sealOrLie(world, kept.lies, type, payload));
-  const checkpoints = openCheckpoints({ store, trust: () => trust, now });
+  const shownSize = life.port(
+    "record-shown",
+    {
+      read: async () => kept.shown.size,
+      keep: async (size: number) => void (kept.shown.size = size),
+    },
+    { quiet: ["read"] },
+  );
+  let isReady = false;
+  const checkpoints = openCheckpoints({ store, trust: () => trust, now, shownSize });
+  void listen().catch((reason: unknown) =>
+    life.crash(`because it cannot start: ${String(reason)}`),
+  );
   const context = {
     store,
     checkpoints: {
@@ -184,14 +213,26 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
       outbox: (audience: never) => link.look(audience),
     },
   } as unknown as ServerContext;
-  void markAll();
-  return { life, context, accept };
+  return {
+    life,
+    context,
+    get isReady() {
+      return isReady;
+    },
+    accept,
+  };
 
   function accept(socket: SimulatedSocket, audience: string): void {
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
     socket.onSay = (data) => watchAcks(world, durable(), audience, data);
     link.accept(socket as never);
+  }
+
+  async function listen(): Promise<void> {
+    await checkpoints;
+    isReady = true;
+    await markAll();
   }
 
   async function markAll(): Promise<void> {
