@@ -76,6 +76,8 @@ export function createJobs(options: JobsOptions): Jobs {
       // Before the start: the log of a job that is found again must be redacted as it was begun, and
       // what a release's statement lists is not pulled before the statement is kept.
       journal.commit([...writes, { kind: "job_secrets", name, secrets }]);
+      // An earlier life may have written that the launch failed, and crashed before that was the job's end.
+      await spool.remove(name);
       await startWhole(job.step, spec);
       return { kind: "launched", name };
     } catch (reason) {
