@@ -146,7 +146,7 @@ function readOptions() {
       from: { ...text, default: "1" },
       only: text,
       "limit-seconds": { ...text, default: "240" },
-      "patience-seconds": { ...text, default: "15" },
+      "patience-seconds": { ...text, default: "10" },
     },
   });
   const only = values.only === undefined ? undefined : whole(values.only, "--only");

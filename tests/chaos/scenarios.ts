@@ -48,7 +48,7 @@ export function scenarioOf(number: number, dice: Dice): Scenario {
   const kills = Array.from({ length: 1 + dice.below(4) }, () => dice.pick(KINDS) ?? "server");
   const chosen = dice.chance(0.4) ? dice.pick(OFTEN) : undefined;
   const damage = isForgetful(wish, chosen) ? undefined : chosen;
-  return { wish, kills, damage, appearsWithinMs: 1_500 };
+  return { wish, kills, damage, appearsWithinMs: 800 };
 }
 
 /** An install the server was restored to know nothing of is not one it can bring to rest. */
