@@ -56,6 +56,8 @@ describe("the supervisor of a local install", () => {
     const starts = join(directory, "starts");
     const script = `require("node:fs").appendFileSync(${JSON.stringify(starts)}, "x"); setInterval(() => {}, 60_000)`;
     const records = join(directory, "records");
+    // A file where the directory should be stands for a full disk: the record cannot be written, and later it can.
+    await writeFile(records, "");
     const said: string[] = [];
     const keeping = keepUp({
       name: "agent",
@@ -68,11 +70,10 @@ describe("the supervisor of a local install", () => {
       stopGraceMs: 1_000,
     });
     t.after(() => keeping.stop());
-    // No directory stands for a full disk: the record cannot be written, and later it can.
     await eventually("two tries", async () => said.length >= 2 || undefined);
     assert.match(said[0] ?? "", /agent runs, but cannot be put on record yet/);
 
-    await mkdir(records);
+    await rm(records);
     await eventually("its record", () => runningProcess(join(records, "agent.json")));
 
     assert.equal(await readFile(starts, "utf8"), "x");
