@@ -116,7 +116,7 @@ export function createAgentSide(world: World, home: Home, server: ServerSide): A
       quiet: ["output", "inspect", "list"],
     });
     const memory = createMemorySpool(home.spooled);
-    const spool = world.sabotage === "log-loses-bytes" ? losing(memory) : memory;
+    const spool = sabotaged(world, memory);
     const place = workplace(home, journal);
     const jobs = createJobs({ runtime, spool, journal, place, now, timers, log });
     await startAgent({
@@ -175,6 +175,8 @@ export function createAgentSide(world: World, home: Home, server: ServerSide): A
   }
 }
 
+type MemorySpool = ReturnType<typeof createMemorySpool>;
+
 const JOURNAL_READS = [
   "load",
   "outputs",
@@ -187,7 +189,23 @@ const JOURNAL_READS = [
 ];
 const JOURNAL_PORT = { sync: ["commit", ...JOURNAL_READS], quiet: JOURNAL_READS };
 
-function losing(spool: ReturnType<typeof createMemorySpool>): typeof spool {
+function sabotaged({ sabotage }: World, spool: MemorySpool): MemorySpool {
+  if (sabotage === "log-loses-bytes") return losing(spool);
+  return sabotage === "logs-are-rewritten" ? rewriting(spool) : spool;
+}
+
+function rewriting(spool: MemorySpool): MemorySpool {
+  return {
+    ...spool,
+    async write(name) {
+      const writer = await spool.write(name);
+      const append = (bytes: Uint8Array) => writer.append(bytes.map((byte) => byte ^ 1));
+      return Object.assign(Object.create(writer) as typeof writer, { append });
+    },
+  };
+}
+
+function losing(spool: MemorySpool): MemorySpool {
   return {
     ...spool,
     async read(name, offset, length) {

@@ -3,29 +3,29 @@
 
 import { checkAtRest, restOf } from "./promises.ts";
 import { begin, comeToRest, type Parts, pass, type SimulationReport } from "./simulate.ts";
-import { createWorld } from "./world.ts";
+import { createWorld, type Sabotage } from "./world.ts";
 
 const SEED = 1;
 const NOWHERE = 0;
 const STEP_MS = 1_000;
 const STEPS_MAX = 120;
 
-/** At how many points somebody can crash. */
-export async function countPoints(): Promise<number> {
+/** The points at which somebody can crash, in order; the first is number 1. */
+export async function crashPoints(): Promise<readonly string[]> {
   const { world } = await play(NOWHERE);
   return world.points;
 }
 
-export async function crashAt(point: number): Promise<SimulationReport> {
-  const parts = await play(point);
+export async function crashAt(point: number, sabotage?: Sabotage): Promise<SimulationReport> {
+  const parts = await play(point, sabotage);
   await comeToRest(parts);
   await checkAtRest(parts);
   const { violations, trace } = parts.world;
   return { seed: point, violations, trace, jobs: 0 };
 }
 
-async function play(crashAtPoint: number): Promise<Parts> {
-  const world = createWorld({ seed: SEED, crashAtPoint });
+async function play(crashAtPoint: number, sabotage: Sabotage = "none"): Promise<Parts> {
+  const world = createWorld({ seed: SEED, crashAtPoint, sabotage });
   const parts = await begin(world);
   const { operator } = parts;
   await operator.create("acme");

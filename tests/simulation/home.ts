@@ -10,6 +10,7 @@ import {
   type SpooledFile,
   type Vault,
 } from "@exclave/agent/simulation";
+import type { AgentEvent } from "@exclave/api";
 import type { JobName } from "@exclave/core";
 import type { SimulatedRuntime } from "./simulated-runtime.ts";
 
@@ -37,14 +38,19 @@ export interface Home {
   clockOffsetMs: number;
   /** What a crash right now would leave of both sequences. */
   readonly durable: { downAcked: number; upHead: number };
+  /** Every event that was ever journaled here, in order. */
+  readonly journaled: AgentEvent[];
+  /** Its sequences were begun anew. */
+  isRestarted: boolean;
 }
 
 export function createHome(
   about: Pick<Home, "kind" | "name" | "audience" | "joinString" | "runtime">,
+  number: number,
 ): Home {
   return {
     ...about,
-    journal: createMemoryJournal({ journalId: `${about.name} 1` }),
+    journal: createMemoryJournal({ journalId: `${about.name} ${number}.1` }),
     journals: 1,
     vault: createMemoryVault(),
     spooled: new Map(),
@@ -54,6 +60,8 @@ export function createHome(
     isDiskFull: false,
     clockOffsetMs: 0,
     durable: { downAcked: 0, upHead: 0 },
+    journaled: [],
+    isRestarted: false,
   };
 }
 

@@ -17,6 +17,8 @@ export interface AtWork {
 /** How many jobs an agent runs at a time, and beside them of those that only look. */
 export const JOBS_MAX = 3;
 export const DEBUG_JOBS_MAX = 2;
+/** The type of component whose apply runs at most once. */
+export const AT_MOST_ONCE = "migration";
 const LOOKING = ["logs", "exec", "status"];
 
 /** Whoever runs so long was asked to stop long before. */
@@ -38,7 +40,7 @@ export function perform(
   const fails = world.strikes("job-fails");
   const isLong = document.operation === "exec" && dice.chance(0.3);
   const mostMs = world.isTroubled
-    ? world.pace * (document.type === "migration" ? 3_000 : 1_000)
+    ? world.pace * (document.type === AT_MOST_ONCE ? 3_000 : 1_000)
     : 500;
   const takesMs = isLong ? LONG_MS : 50 + dice.below(mostMs);
   const log: JobLine = { type: "log", level: "info", message: `at work ${dice.below(1_000_000)}` };
@@ -79,6 +81,16 @@ function linesOf({ operation, component }: JobDocument): JobLine[] {
   }
 }
 
+/** A line as a log shows it: of results only what no state of the job says. */
+export function shownOf(line: JobLine): string {
+  if (line.type === "log") return `${line.message}\n`;
+  if (line.type === "output") return `output ${line.name} = ${JSON.stringify(line.value)}\n`;
+  if (line.type !== "result") return "";
+  if (!line.ok) return `failed: ${line.failure?.message}\n`;
+  if (line.plan) return `plan: ${line.plan.summary}\n`;
+  return line.health ? `${line.health}: ${line.because}\n` : "";
+}
+
 function act(home: Home, document: JobDocument, atWork: AtWork): void {
   const { operation, component = "", artifact, materials, installId = "" } = document;
   if (home.kind === "setup") {
@@ -109,7 +121,9 @@ export function checkStart(world: World, home: Home, started: Started, atWork: A
     const promise = "at most one changing job per component";
     must(world, other === undefined, promise, `${name} beside ${other?.name}`);
   }
-  if (operation !== "apply" || document.type !== "migration") return;
+  if (operation !== "apply" || document.type !== AT_MOST_ONCE) return;
+  const promise = "what runs at most once is not run again by itself";
+  must(world, started.times === 1, promise, `${name} is launched again`);
   const digest = document.artifact?.digest;
   const last = same.findLast(
     ({ document: { operation: what, artifact } }) =>
@@ -117,7 +131,6 @@ export function checkStart(world: World, home: Home, started: Started, atWork: A
   );
   const wasCut = last !== undefined && last.ok === undefined;
   const isAsked = last !== undefined && atWork.askedAt(installId) >= last.startedAt;
-  const promise = "what runs at most once is not run again by itself";
   must(world, !wasCut || isAsked, promise, `${name} after ${last?.name}`);
 }
 

@@ -3,7 +3,7 @@
 // one by one. `--losses`: journals get lost and older backups of the server are restored as well.
 
 import { parseArgs } from "node:util";
-import { countPoints, crashAt } from "./crash-points.ts";
+import { crashAt, crashPoints } from "./crash-points.ts";
 import { simulate } from "./simulate.ts";
 
 const { values } = parseArgs({
@@ -50,7 +50,7 @@ console.log(`${seeds.length} seeds, ${failed} violations (${jobs} jobs, ${pace})
 process.exitCode = failed > 0 ? 1 : 0;
 
 async function strikeAll(): Promise<number> {
-  const count = await countPoints();
+  const count = (await crashPoints()).length;
   let broken = 0;
   for (let point = 1; point <= count; point++) {
     const { violations } = await crashAt(point);

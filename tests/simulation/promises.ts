@@ -11,6 +11,7 @@ import {
 } from "@exclave/server/simulation";
 import type { AgentSide } from "./agent-side.ts";
 import type { Parts } from "./simulate.ts";
+import { checkLog, checkTold } from "./told-promises.ts";
 import { releaseOfId } from "./vendor.ts";
 import { must } from "./world.ts";
 
@@ -90,7 +91,11 @@ export async function checkAtRest(parts: Parts): Promise<void> {
       must(world, left.length === 0, "the runtime is empty at rest", left.join(" "));
   }
   const rows = [...(server.disk.data.nouns.get("jobs")?.values() ?? [])];
-  for (const { body } of rows) checkJob(parts, body as JobRow);
+  for (const { body } of rows) {
+    checkJob(parts, body as JobRow);
+    checkLog(parts, body as JobRow);
+  }
+  checkTold(parts);
   const verdict = verifyChain(server.disk.data.audit);
   must(world, verdict.kind === "ok", "the record is whole");
 }

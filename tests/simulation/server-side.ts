@@ -25,13 +25,14 @@ import { type Lies, sealOrLie } from "./lies.ts";
 import { type Life, startLife } from "./life.ts";
 import type { SimulatedSocket } from "./network.ts";
 import { REGISTRY_KEY, readApp, simulatedTrust } from "./vendor.ts";
+import { createWatchedDisk, type WatchedDisk } from "./watched-disk.ts";
 import { must, note, type World } from "./world.ts";
 
 export interface ServerSide {
   /** Undefined while it is down. */
   readonly context: ServerContext | undefined;
   /** What is on its disk, whether it is up or not. */
-  readonly disk: MemoryDisk;
+  readonly disk: WatchedDisk;
   readonly files: Map<string, MemoryLog>;
   /** Reads what is committed, beside whatever the server does. */
   readonly read: Store["read"];
@@ -55,7 +56,7 @@ const LATE_MS = 400;
 const SILENT = { info() {}, warn() {}, error() {}, debug() {} } as unknown as ServerContext["log"];
 
 export function createServerSide(world: World): ServerSide {
-  const disk = newMemoryDisk();
+  const disk = createWatchedDisk(world, newMemoryDisk());
   const files = new Map<string, MemoryLog>();
   const lies: Lies = { told: new Map(), truths: new Map() };
   const shown = { size: 0 };
@@ -99,7 +100,7 @@ export function createServerSide(world: World): ServerSide {
     if (backup && world.strikes("backup-restored")) {
       note(world, "the server's backup is restored");
       noteForgotten(disk.data, backup, forgets);
-      disk.data = backup;
+      disk.restore(backup);
       backup = undefined;
     }
     note(world, "server starts");
@@ -128,7 +129,7 @@ interface Running {
 interface Kept {
   /** In a file beside the database: no backup brings an older one. */
   readonly shown: { size: number };
-  readonly disk: MemoryDisk;
+  readonly disk: WatchedDisk;
   readonly files: Map<string, MemoryLog>;
   readonly lies: Lies;
 }
@@ -143,7 +144,9 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
   const timers = world.time.timersFor(() => !life.isOver);
   const now = () => Instant.parse(world.time.now);
   const durable = onDisk(world, disk);
-  const store = life.port("store", createMemoryStore({ disk, beforeCommit }));
+  const memory = createMemoryStore({ disk, beforeCommit });
+  const isUnrecorded = world.sabotage === "refusals-are-unrecorded";
+  const store = life.port("store", isUnrecorded ? withoutRefusals(memory) : memory);
   const installs = createReconcileLoop({
     reconcile: async (id) => {
       const until = await reconcileInstall(context, InstallId.parse(id));
@@ -226,6 +229,10 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
     socket.onSay = (data) => watchAcks(world, durable(), audience, data);
+    // Before the server hears it: it may commit it at once.
+    socket.on("message", (data: Buffer, isBinary: boolean) => {
+      if (!isBinary) disk.arrivals.heard(audience, data.toString());
+    });
     link.accept(socket as never);
   }
 
@@ -246,6 +253,18 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
       throw new Error("SQLITE_IOERR: disk I/O error");
     }
   }
+}
+
+function withoutRefusals(store: Store): Store {
+  return {
+    ...store,
+    transaction: (work) =>
+      store.transaction((tx) => {
+        const append: typeof tx.audit.append = async (entry) =>
+          entry.action === "job.rejected" ? (undefined as never) : tx.audit.append(entry);
+        return work({ ...tx, audit: { ...tx.audit, append } });
+      }),
+  };
 }
 
 /** What a crash right now would leave. */

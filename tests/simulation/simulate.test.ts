@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { countPoints, crashAt } from "./crash-points.ts";
+import { crashAt, crashPoints } from "./crash-points.ts";
 import { simulate } from "./simulate.ts";
 import type { Sabotage } from "./world.ts";
 
@@ -56,7 +56,7 @@ test("trouble does strike, and everybody is at work", async () => {
 });
 
 test("the reference scenario has its crash points, and some of them are struck here", async () => {
-  const count = await countPoints();
+  const { length: count } = await crashPoints();
   assert.ok(count > 500, `only ${count}`);
   const broken: string[] = [];
   for (let point = 7; point <= count; point += 97) {
@@ -67,8 +67,27 @@ test("the reference scenario has its crash points, and some of them are struck h
   assert.deepEqual(broken, []);
 });
 
+const ONCE = "what runs at most once is not run again by itself";
+
+test("notices in a crash after a start when work looks unbegun", async () => {
+  const points = await crashPoints();
+  const starts = points.flatMap((point, index) =>
+    point === "after acme agent runtime.start" ? [index + 1] : [],
+  );
+  assert.ok(starts.length > 5, `only ${starts.length}`);
+  const broken: string[] = [];
+  const found: string[] = [];
+  for (const point of starts) {
+    broken.push(...(await crashAt(point)).violations);
+    found.push(...(await crashAt(point, "work-looks-unbegun")).violations);
+  }
+
+  assert.deepEqual(broken, []);
+  assert.ok(found.some((violation) => violation.startsWith(ONCE)));
+});
+
 // Each rule broken on purpose: a simulation that cannot fail would prove nothing.
-const BROKEN: Record<Exclude<Sabotage, "none">, string> = {
+const BROKEN: Record<Exclude<Sabotage, "none" | "work-looks-unbegun">, string> = {
   "agent-acts-before-commit": "a command is acknowledged only when it is journaled",
   "server-acks-before-commit": "an event is acknowledged only when it is committed",
   "launches-are-forgotten": "an attempt is launched at most once",
@@ -79,6 +98,11 @@ const BROKEN: Record<Exclude<Sabotage, "none">, string> = {
   "failures-are-hidden": "the row's outcome is the real one",
   "credit-is-ignored": "no log is sent beyond its credit",
   "limits-are-ignored": "no more jobs run at a time than may",
+  "beginnings-are-denied": ONCE,
+  "events-are-lost": "every journaled event arrives once and in order",
+  "ends-are-forgotten": "an end is told once",
+  "refusals-are-unrecorded": "a refusal is on record",
+  "logs-are-rewritten": "a log is what its job said, byte for byte",
 };
 
 for (const [sabotage, promise] of Object.entries(BROKEN)) {

@@ -143,7 +143,7 @@ function addAgent(
       checkStart(world, home, started, atWork);
     },
   });
-  const home: Home = createHome({ ...about, runtime });
+  const home: Home = createHome({ ...about, runtime }, ++world.homes);
   const side = createAgentSide(world, home, server);
   agents.set(about.audience, side);
   return side;

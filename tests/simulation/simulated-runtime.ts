@@ -3,6 +3,7 @@
 
 import { Failure, JobDocument, type JobLine, type JobName } from "@exclave/core";
 import type { JobExit, JobRun, JobRuntime, JobSpec, LimitEnforcement } from "@exclave/runtime";
+import { AT_MOST_ONCE, shownOf } from "./jobs-at-work.ts";
 import { must, note, type World } from "./world.ts";
 
 export interface SimulatedRuntime {
@@ -21,6 +22,8 @@ export interface Started {
   readonly document: JobDocument;
   readonly startedAt: number;
   times: number;
+  /** What it said, as a log shows it. */
+  said: string;
   endedAt?: number;
   exit?: JobExit;
   /** How it came out, if it was let to its end. */
@@ -56,6 +59,7 @@ export function createSimulatedRuntime(world: World, options: RuntimeOptions): S
   const { name, perform, onStart } = options;
   const runs = new Map<JobName, Run>();
   const history = new Map<JobName, Started>();
+  const denied = new Set<JobName>();
   const timers = world.time.timersFor(() => true);
 
   const port: JobRuntime = {
@@ -64,11 +68,12 @@ export function createSimulatedRuntime(world: World, options: RuntimeOptions): S
     async start(spec) {
       faultBefore("start");
       begin(spec);
-      faultAfter("start");
+      faultAfter("start", spec.name);
     },
     async inspect(job) {
       faultBefore("inspect");
-      return runOf(job);
+      if (denied.has(job)) return { kind: "absent" };
+      return looksUnbegun(job) ? { kind: "waiting", because: "nobody has begun it" } : runOf(job);
     },
     output,
     async stop(job, graceMs) {
@@ -100,11 +105,12 @@ export function createSimulatedRuntime(world: World, options: RuntimeOptions): S
   };
 
   function begin({ name: job, files }: JobSpec): void {
-    if (runs.has(job) && world.sabotage !== "launches-are-forgotten") return;
+    const isForgotten = world.sabotage === "launches-are-forgotten" || looksUnbegun(job);
+    if (runs.has(job) && !isForgotten) return;
     note(world, `${name} runtime starts ${job}`);
     const document = JobDocument.parse(JSON.parse(files["job.json"] ?? "{}"));
     const before = history.get(job);
-    const fresh = { name: job, document, startedAt: world.time.now, times: 0 };
+    const fresh = { name: job, document, startedAt: world.time.now, times: 0, said: "" };
     const started: Started = before ?? fresh;
     started.times++;
     must(world, started.times === 1, "an attempt is launched at most once", job);
@@ -125,14 +131,15 @@ export function createSimulatedRuntime(world: World, options: RuntimeOptions): S
           run.started.ok = ok;
           onEnd?.();
         }
-        say(run, JSON.stringify(line));
+        say(run, line);
       });
     }
     timers.after(step * (lines.length + 1), () => end(run, { kind: "code", code: ok ? 0 : 1 }));
   }
 
-  function say(run: Run, line: string): void {
-    run.output = Buffer.concat([run.output, Buffer.from(`${line}\n`)]);
+  function say(run: Run, line: JobLine): void {
+    run.started.said += shownOf(line);
+    run.output = Buffer.concat([run.output, Buffer.from(`${JSON.stringify(line)}\n`)]);
     for (const wake of run.waiters.splice(0)) wake();
   }
 
@@ -171,6 +178,15 @@ export function createSimulatedRuntime(world: World, options: RuntimeOptions): S
     }
   }
 
+  function isOnce(job: JobName): boolean {
+    const { type, operation } = history.get(job)?.document ?? {};
+    return type === AT_MOST_ONCE && operation === "apply";
+  }
+
+  function looksUnbegun(job: JobName): boolean {
+    return world.sabotage === "work-looks-unbegun" && isOnce(job) && !runs.get(job)?.exit;
+  }
+
   function faultBefore(what: string): void {
     if (!world.strikes("runtime-error")) return;
     note(world, `${name} runtime cannot ${what}`);
@@ -178,8 +194,9 @@ export function createSimulatedRuntime(world: World, options: RuntimeOptions): S
   }
 
   /** It has begun, and whoever asked is told that it has not. */
-  function faultAfter(what: string): void {
+  function faultAfter(what: string, job: JobName): void {
     if (!world.strikes("runtime-error-after")) return;
+    if (world.sabotage === "beginnings-are-denied" && isOnce(job)) denied.add(job);
     note(world, `${name} runtime did ${what} and says it did not`);
     throw new Failure("unavailable", "the runtime cannot be asked");
   }

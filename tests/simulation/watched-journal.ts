@@ -5,17 +5,22 @@ import type { Journal, JournalWrite } from "@exclave/agent/simulation";
 import type { Home } from "./home.ts";
 import { must, type World } from "./world.ts";
 
+type JournalSnapshot = ReturnType<Journal["load"]>;
+
 const LATE_MS = 400;
 
 export function createWatchedJournal(world: World, home: Home): Journal {
   const { journal } = home;
   return {
     ...journal,
+    load: () =>
+      world.sabotage === "events-are-lost" ? withoutLast(journal.load()) : journal.load(),
     commit(writes) {
       if (home.isDiskFull && writes.length > 0) {
         throw Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
       }
       journal.commit(writes.filter((write) => !isForgotten(world, write)));
+      noteEvents(home, writes);
       const noteDurable = () => noteWrites(home, writes);
       if (world.sabotage !== "agent-acts-before-commit") return noteDurable();
       world.time.timersFor(() => true).after(LATE_MS, noteDurable);
@@ -24,8 +29,24 @@ export function createWatchedJournal(world: World, home: Home): Journal {
 }
 
 function isForgotten({ sabotage }: World, write: JournalWrite): boolean {
-  if (sabotage !== "launches-are-forgotten" || write.kind !== "job") return false;
+  if (write.kind !== "job") return false;
+  if (sabotage === "ends-are-forgotten") return write.record.status === "ended";
+  if (sabotage !== "launches-are-forgotten") return false;
   return write.record.status === "launching" || write.record.status === "running";
+}
+
+/** As if the last commit had not been synced. */
+function withoutLast(snapshot: JournalSnapshot): JournalSnapshot {
+  const { events, upHead } = snapshot;
+  if (events.length === 0) return snapshot;
+  return { ...snapshot, events: events.slice(0, -1), upHead: upHead - 1 };
+}
+
+function noteEvents(home: Home, writes: readonly JournalWrite[]): void {
+  for (const write of writes) {
+    if (write.kind === "event") home.journaled.push(write.body);
+    if (write.kind === "restart") home.isRestarted = true;
+  }
 }
 
 function noteWrites({ durable }: Home, writes: readonly JournalWrite[]): void {

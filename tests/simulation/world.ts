@@ -26,7 +26,19 @@ export type Sabotage =
   /** The agent is told that it may send as much of a log as it likes. */
   | "credit-is-ignored"
   /** The agent runs as many debug commands at a time as are asked for. */
-  | "limits-are-ignored";
+  | "limits-are-ignored"
+  /** The runtime says of what runs at most once, and whose start failed after it had begun, that it never began. */
+  | "beginnings-are-denied"
+  /** The runtime says of what runs at most once and is at work that it waits for its start, and starts it again. */
+  | "work-looks-unbegun"
+  /** The agent's journal comes back from a crash without its last event. */
+  | "events-are-lost"
+  /** The agent's journal does not keep that a job has ended. */
+  | "ends-are-forgotten"
+  /** The server keeps no record of what an agent refused. */
+  | "refusals-are-unrecorded"
+  /** The spool writes other bytes than it was given, and gives the digest of those. */
+  | "logs-are-rewritten";
 
 /** Faults that strike by chance while there is trouble. */
 export type Fault =
@@ -55,7 +67,9 @@ export interface World {
   readonly violations: string[];
   readonly trace: string[];
   /** Points at which a process may have crashed, so far. */
-  points: number;
+  readonly points: string[];
+  /** Machines made for agents, so far. */
+  homes: number;
   /** Whether the process that is at this point crashes here. */
   crashesAt(point: string): boolean;
   strikes(fault: Fault): boolean;
@@ -84,13 +98,15 @@ export function createWorld(options: WorldOptions): World {
     isTroubled: true,
     violations: [],
     trace: [],
-    points: 0,
+    points: [],
+    homes: 0,
     crashesAt(point) {
       if (!world.isTroubled) return false;
-      world.points++;
+      world.points.push(point);
       if (crashAtPoint === undefined) return dice.chance(chances.crash ?? 0);
-      if (world.points === crashAtPoint) note(world, `point ${crashAtPoint}: ${point}`);
-      return world.points === crashAtPoint;
+      const isHere = world.points.length === crashAtPoint;
+      if (isHere) note(world, `point ${crashAtPoint}: ${point}`);
+      return isHere;
     },
     strikes: (fault) => {
       const chance = chances[fault] ?? 0;
