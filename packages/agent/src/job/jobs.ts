@@ -123,7 +123,6 @@ export function createJobs(options: JobsOptions): Jobs {
     return { kind: "not_launched", name, why: { code, message, mayHaveRun, ...said } };
   }
 
-  /** One that the runtime has no trace of has not begun. */
   /** An end that is told while the job runs on would be a lie: the runtime is asked until it answers. */
   async function untilAnswered<Value>(
     what: string,
