@@ -13,6 +13,7 @@ export interface Disk {
 }
 
 const SIZE = "6g";
+const FILLS_MAX = 50;
 
 export function mountDisk(directory: string): Disk {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
@@ -22,18 +23,24 @@ export function mountDisk(directory: string): Disk {
   return {
     canBeFull,
     fill() {
-      const { blocks, bfree, bsize } = statfsSync(directory);
-      // As much as there is: the next page has no place.
-      resize(Math.max(1, (blocks - bfree) * bsize));
+      for (let n = 1; ; n++) {
+        const { blocks, bfree, bsize } = statfsSync(directory);
+        // As much as there is: the next page has no place.
+        if (resize(Math.max(1, (blocks - bfree) * bsize))) return;
+        // What runs there has written since: less than there is cannot be had.
+        if (n === FILLS_MAX) throw new Error(`the disk at ${directory} cannot be made full`);
+      }
     },
-    free: () => resize(SIZE),
+    free() {
+      if (!resize(SIZE)) throw new Error(`the disk at ${directory} cannot be given room again`);
+    },
     unmount() {
       if (canBeFull) execFileSync("umount", ["--lazy", directory]);
     },
   };
 
-  function resize(size: number | string): void {
-    execFileSync("mount", ["-o", `remount,size=${size}`, directory]);
+  function resize(size: number | string): boolean {
+    return spawnSync("mount", ["-o", `remount,size=${size}`, directory]).status === 0;
   }
 }
 
