@@ -32,7 +32,7 @@ never from an argument, because arguments are seen by everyone on the machine.
 
 ## Documented JSON
 
-Fields are added, never renamed. Times are milliseconds since 1970.
+Fields are added, never renamed. Times are RFC 3339 in UTC; those of audit records alone are milliseconds since 1970, because their hash is over them.
 
 - \`install show -o json\`: an object with \`name\`, \`app\`, \`channel\`, \`release\`, \`version\`, \`phase\`
   (\`setting-up | deploying | settled | held | destroying | destroyed\`), \`health\`
