@@ -59,6 +59,17 @@ test("one that takes all memory ends its own process and not the server", async 
   assert.ok(await checker.check(said("next"), "viewer"));
 });
 
+test("one that is under way when the server stops is told so, and not that it is too large", async (t) => {
+  const checker = scripted(t);
+  await checker.check(said("first"), "viewer");
+  const ending = assert.rejects(checker.check(said("for ever"), "viewer"), { code: "unavailable" });
+  await sleep(0);
+
+  await checker.close();
+
+  await ending;
+});
+
 test("the event loop goes on meanwhile", async (t) => {
   const checker = scripted(t, { deadlineMs: 500 });
   let turns = 0;

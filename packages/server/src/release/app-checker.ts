@@ -62,7 +62,7 @@ export function createAppChecker(
 
   return {
     check(app, by) {
-      if (isClosed) return Promise.reject(new Failure("unavailable", "the server is stopping"));
+      if (isClosed) return Promise.reject(stopping());
       const ofCaller = waiting.filter((one) => one.by === by).length;
       if (waiting.length >= limits.waitingMax || ofCaller >= limits.waitingOfOneMax) {
         return Promise.reject(new Failure("rate_limited", TOO_MANY));
@@ -74,9 +74,7 @@ export function createAppChecker(
     },
     async close() {
       isClosed = true;
-      for (const { done } of waiting.splice(0)) {
-        done.reject(new Failure("unavailable", "the server is stopping"));
-      }
+      for (const { done } of waiting.splice(0)) done.reject(stopping());
       clearTimeout(idle);
       await endProgram();
       await working;
@@ -140,7 +138,7 @@ export function createAppChecker(
     const child = await (program ??= keep(startProgram()));
     const answer = Promise.withResolvers<ParsedApp>();
     const onExit = (code: number | null, signal: string | null) =>
-      answer.reject(endedBy(code, signal));
+      answer.reject(isClosed ? stopping() : endedBy(code, signal));
     child.once("message", answer.resolve);
     child.once("exit", onExit);
     const deadline = setTimeout(() => {
@@ -192,6 +190,10 @@ export function createAppChecker(
     child.off("error", onError).off("exit", onExit);
     return child;
   }
+}
+
+function stopping(): Failure {
+  return new Failure("unavailable", "the server is stopping");
 }
 
 /** Node ends itself with SIGABRT when its heap is full; a kernel out of memory kills. */
