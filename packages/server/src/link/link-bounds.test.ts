@@ -29,7 +29,7 @@ import {
 } from "../testing/scripted-agent.ts";
 import { type TestServer, testServer, until } from "../testing/test-server.ts";
 import { createAgentQuotas } from "./agent-quota.ts";
-import { startLinkSession } from "./link-session.ts";
+import { startLinkSession } from "./session/link-session.ts";
 
 const JOB = JobId.parse("jbbbbbbbbbbbbbbbb");
 const actions = async ({ server }: TestServer, action: string) =>

@@ -15,7 +15,7 @@ import { type WebSocket, WebSocketServer } from "ws";
 import { type AgentWatch, audit, type Presence, type ServerContext } from "../context.ts";
 import type { AgentRow } from "../store/rows.ts";
 import { createAgentQuotas } from "./agent-quota.ts";
-import { type LinkSession, startLinkSession } from "./link-session.ts";
+import { type LinkSession, startLinkSession } from "./session/link-session.ts";
 
 const TICK_MS = 1_000;
 const SHOW_RECORD_EVERY_MS = 3 * 60_000;

@@ -1,13 +1,13 @@
 // What the link machine needs to know to answer a hello.
 
 import { type AgentFrame, helloBytes } from "@exclave/api";
-import type { ServerContext } from "../context.ts";
-import { isSignedBy } from "../joins.ts";
-import type { AgentRow } from "../store/rows.ts";
-import { writableLog } from "./agent-logs.ts";
-import type { AgentQuota, AgentQuotas } from "./agent-quota.ts";
-import { closeLog } from "./close-log.ts";
-import type { HelloFacts, LinkSettings } from "./link-state.ts";
+import type { ServerContext } from "../../context.ts";
+import { isSignedBy } from "../../joins.ts";
+import type { AgentRow } from "../../store/rows.ts";
+import { writableLog } from "../agent-logs.ts";
+import type { AgentQuota, AgentQuotas } from "../agent-quota.ts";
+import { closeLog } from "../close-log.ts";
+import type { HelloFacts, LinkSettings } from "../link-state.ts";
 
 export interface GatheredHello {
   readonly facts: HelloFacts;

@@ -3,11 +3,11 @@ import { createHash, generateKeyPairSync, sign } from "node:crypto";
 import { test } from "node:test";
 import { type AgentFrame, helloBytes } from "@exclave/api";
 import { Instant } from "@exclave/core";
-import { createRepeats } from "../access/repeats.ts";
-import { createMemoryJobLogs } from "../job/memory-job-logs.ts";
-import { createMemoryStore } from "../store/memory/memory-store.ts";
-import { AGENT, AT, agentRow, jobRow } from "../testing/rows.ts";
-import { createAgentQuotas } from "./agent-quota.ts";
+import { createRepeats } from "../../access/repeats.ts";
+import { createMemoryJobLogs } from "../../job/memory-job-logs.ts";
+import { createMemoryStore } from "../../store/memory/memory-store.ts";
+import { AGENT, AT, agentRow, jobRow } from "../../testing/rows.ts";
+import { createAgentQuotas } from "../agent-quota.ts";
 import { gatherHello } from "./hello-facts.ts";
 
 const NONCE = "nonce";

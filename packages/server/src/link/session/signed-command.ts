@@ -11,9 +11,9 @@ import {
   fromBase64,
   MANIFEST_PAYLOAD_TYPE,
 } from "@exclave/core";
-import type { ServerContext } from "../context.ts";
-import type { OutboxCommand } from "../store/rows.ts";
-import { type Command, isWaiting } from "./link-state.ts";
+import type { ServerContext } from "../../context.ts";
+import type { OutboxCommand } from "../../store/rows.ts";
+import { type Command, isWaiting } from "../link-state.ts";
 
 type Context = Pick<ServerContext, "trust" | "now">;
 

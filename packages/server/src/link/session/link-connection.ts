@@ -1,0 +1,57 @@
+// One agent's connection as it stands: its phase, who is at the other end, and frames on their way out.
+
+import { randomBytes } from "node:crypto";
+import { type ServerFrame, UNREAD_BYTES_MAX } from "@exclave/api";
+import type { WebSocket } from "ws";
+import type { ServerContext } from "../../context.ts";
+import type { AgentRow } from "../../store/rows.ts";
+import type { AgentQuota } from "../agent-quota.ts";
+import type { LinkState } from "../link-state.ts";
+
+export interface LinkConnection {
+  /** What the agent has to sign. */
+  readonly nonce: string;
+  state: LinkState;
+  /** Set once the agent has proven who it is. */
+  peer: Peer | undefined;
+  /** Cuts off an agent that does not read, before what it leaves unread fills the memory. */
+  send(frame: ServerFrame): void;
+  /** Says why and when to come back, and closes with that WebSocket code. */
+  goAway(farewell: Farewell, closeCode: number): void;
+}
+
+export interface Peer {
+  readonly agent: AgentRow;
+  readonly quota: AgentQuota;
+}
+
+type GoAway = Extract<ServerFrame, { type: "goaway" }>;
+type Farewell = Pick<GoAway, "code" | "because" | "retryAfterMs">;
+
+export function createLinkConnection(
+  { log }: Pick<ServerContext, "log">,
+  socket: WebSocket,
+): LinkConnection {
+  const nonce = randomBytes(24).toString("base64url");
+  const connection: LinkConnection = {
+    nonce,
+    state: { phase: "challenged", nonce },
+    peer: undefined,
+    send,
+    goAway(farewell, closeCode) {
+      send({ type: "goaway", ...farewell, permanent: false });
+      socket.close(closeCode);
+    },
+  };
+  return connection;
+
+  function send(frame: ServerFrame): void {
+    if (socket.readyState !== socket.OPEN) return;
+    socket.send(JSON.stringify(frame));
+    if (socket.bufferedAmount <= UNREAD_BYTES_MAX) return;
+    const agent = connection.peer?.agent.id;
+    log.warn({ agent, bytes: socket.bufferedAmount }, "an agent does not read");
+    connection.state = { phase: "closed" };
+    socket.terminate();
+  }
+}

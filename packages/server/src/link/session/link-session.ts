@@ -1,0 +1,159 @@
+// One agent's session: feeds what comes in to the link machine, one at a time, and carries out its effects in the
+// order they are given.
+
+import {
+  COMMAND_WINDOW,
+  createSystemTimers,
+  FRAME_BYTES_MAX,
+  THROTTLED_RETRY_MS,
+  type Timers,
+} from "@exclave/api";
+import { asFailure } from "@exclave/core";
+import type { WebSocket } from "ws";
+import { noteOnRecord } from "../../access/note-refusal.ts";
+import type { ServerContext } from "../../context.ts";
+import type { AgentRow } from "../../store/rows.ts";
+import type { AgentQuotas } from "../agent-quota.ts";
+import type { LinkInput, LinkSettings } from "../link-state.ts";
+import { advanceLink } from "../server-core.ts";
+import { createAgentFrames } from "./agent-frames.ts";
+import { createLinkConnection, type LinkConnection } from "./link-connection.ts";
+import { createLinkEffects, type Looks } from "./link-effects.ts";
+import { createLinkInbox } from "./link-inbox.ts";
+import { createShownDocuments } from "./shown-documents.ts";
+
+const LOG_CREDIT_BYTES = 1024 * 1024;
+
+export interface LinkSessionOptions {
+  readonly context: ServerContext;
+  readonly socket: WebSocket;
+  /** Where it comes from, as far as that is known. */
+  readonly address?: string | undefined;
+  readonly settings: Pick<LinkSettings, "pingMs" | "reconnectSpreadMs">;
+  readonly quotas: AgentQuotas;
+  /** The system's unless given. */
+  readonly timers?: Timers;
+  onLive(session: LinkSession, agent: AgentRow): void;
+  onLooks(session: LinkSession, looks: Looks): void;
+  /** With its agent, if it ever was one. */
+  onClosed(session: LinkSession, agent: AgentRow | undefined): void;
+}
+
+export interface LinkSession {
+  /** There may be something in the outbox. */
+  look(): void;
+  /** There is a trust document the agent may not have. */
+  trustChanged(): void;
+  /** Shows the agent how the record has grown. */
+  showRecord(): void;
+  /** Asks the agent for the checkpoints it kept. */
+  askCheckpoints(): void;
+  tick(): void;
+  /** Ends the connection without a word. */
+  cut(): void;
+  goAway(because: string, retryAfterMs: number): void;
+}
+
+export function startLinkSession(options: LinkSessionOptions): LinkSession {
+  const { context, socket, timers = createSystemTimers(), address, quotas } = options;
+  const { now } = context;
+  const settings: LinkSettings = {
+    ...options.settings,
+    logCreditBytes: LOG_CREDIT_BYTES,
+    frameBytes: FRAME_BYTES_MAX,
+  };
+  const connection = createLinkConnection(context, socket);
+  const documents = createShownDocuments(context, connection);
+  const frames = createAgentFrames(context, {
+    connection,
+    socket,
+    documents,
+    address,
+    settings,
+    quotas,
+  });
+  const effects = createLinkEffects(context, {
+    connection,
+    socket,
+    documents,
+    look,
+    onLive: (agent) => options.onLive(session, agent),
+    onLooks: (looks) => options.onLooks(session, looks),
+  });
+  const inbox = createLinkInbox({ connection, socket, now, timers, take, onFailed });
+
+  const session: LinkSession = {
+    look: () => look(COMMAND_WINDOW),
+    trustChanged: () => inTurn(() => documents.sendTrust()),
+    showRecord: () => inTurn(() => documents.sendCheckpoint()),
+    askCheckpoints: () => documents.askCheckpoints(),
+    tick() {
+      // An agent that has to wait is not pinged meanwhile: what it said is still to be read.
+      if (!inbox.isFull()) inbox.add({ read: async () => ({ kind: "tick", now: now() }) });
+    },
+    cut: () => socket.terminate(),
+    goAway: (because, retryAfterMs) =>
+      connection.goAway({ code: "moving", because, retryAfterMs }, 1001),
+  };
+
+  // Whoever has not said hello by then is not an agent.
+  const calmDown = timers.after(settings.pingMs, () => {
+    if (connection.state.phase === "challenged") socket.close(1008);
+  });
+  socket.on("message", (data: Buffer, isBinary: boolean) =>
+    inbox.add({ read: () => frames.read(data, isBinary), bytes: data.length }),
+  );
+  socket.on("error", (error) => context.log.debug({ error }, "a link's socket failed"));
+  socket.on("close", () => {
+    calmDown();
+    connection.state = { phase: "closed" };
+    inbox.clear();
+    options.onClosed(session, connection.peer?.agent);
+  });
+  inbox.add({ read: async () => ({ kind: "opened", nonce: connection.nonce }) });
+  return session;
+
+  async function take(input: LinkInput): Promise<void> {
+    const next = advanceLink(connection.state, input);
+    for (const effect of next.effects) await effects.carryOut(effect);
+    if (connection.state.phase !== "closed") connection.state = next.state;
+  }
+
+  function look(limit: number): void {
+    inbox.add({ read: () => waitingCommands(context, connection, limit) });
+  }
+
+  /** After what came before it, and without the machine. */
+  function inTurn(work: () => void | Promise<void>): void {
+    inbox.add({
+      read: async () => {
+        await work();
+        return undefined;
+      },
+    });
+  }
+
+  async function onFailed(reason: unknown): Promise<void> {
+    const { code, message } = asFailure(reason);
+    const agent = connection.peer?.agent;
+    context.log.warn({ agent: agent?.id, code, reason: message }, "a link is closed");
+    const isThrottled = code === "rate_limited";
+    if (isThrottled && agent) {
+      const entry = { actor: agent.id, action: "agent.throttled", subject: agent.audience };
+      await noteOnRecord(context, { ...entry, details: { because: message } });
+    }
+    const retryAfterMs = isThrottled ? THROTTLED_RETRY_MS : 1_000;
+    connection.goAway({ code, because: message, retryAfterMs }, 1011);
+    connection.state = { phase: "closed" };
+  }
+}
+
+async function waitingCommands(
+  { store }: ServerContext,
+  { peer, state }: LinkConnection,
+  limit: number,
+): Promise<LinkInput | undefined> {
+  if (!peer || state.phase !== "live") return undefined;
+  const rows = await store.read.outbox.waiting(peer.agent.audience, limit);
+  return { kind: "waiting", rows: rows.map(({ id, body }) => ({ row: id, body })) };
+}
