@@ -10,7 +10,8 @@ export interface Figure {
 
 export interface Bench {
   readonly name: string;
-  run(directory: string): AsyncIterable<Figure>;
+  /** `size` is what was written behind the name: how much of it; the bench's own measure unless given. */
+  run(directory: string, size?: number): AsyncIterable<Figure>;
 }
 
 export function printFigure(figure: Figure): void {
@@ -24,4 +25,9 @@ export function say(line: string): void {
 
 export function round(value: number, digits = 2): number {
   return Number(value.toFixed(digits));
+}
+
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
 }

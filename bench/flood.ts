@@ -2,7 +2,7 @@
 // token, against the same without them.
 
 import { runFlood } from "@exclave/server/testing/flood";
-import { type Bench, type Figure, round } from "./figure.ts";
+import { type Bench, type Figure, percentile, round } from "./figure.ts";
 
 const PHASE_MS = 20_000;
 const RATIO_MAX = 2;
@@ -38,9 +38,4 @@ async function* run(directory: string): AsyncIterable<Figure> {
     unit: "MB",
     beside: { goal: `at most ${RESIDENT_MB_MAX}`, isMet: megabytes <= RESIDENT_MB_MAX },
   };
-}
-
-function percentile(values: readonly number[], share: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
 }

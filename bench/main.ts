@@ -1,5 +1,5 @@
 // `npm run bench -- NAME…` prints one line of JSON per figure; `all` runs every one there is, and
-// with `--record` the README keeps what came out.
+// with `--record` the README keeps what came out. `NAME=SIZE` runs one at another size.
 
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -8,21 +8,33 @@ import { join } from "node:path";
 import { COPY_BENCHES } from "./copy.ts";
 import { type Bench, type Figure, printFigure, say } from "./figure.ts";
 import { FLOOD_BENCHES } from "./flood.ts";
+import { LOAD_BENCHES } from "./load.ts";
 import { recordFigures } from "./record.ts";
 import { REGISTRY_BENCHES } from "./registry.ts";
 
-const BENCHES: readonly Bench[] = [...COPY_BENCHES, ...FLOOD_BENCHES, ...REGISTRY_BENCHES];
+const BENCHES: readonly Bench[] = [
+  ...COPY_BENCHES,
+  ...FLOOD_BENCHES,
+  ...REGISTRY_BENCHES,
+  ...LOAD_BENCHES,
+];
 
 const isRecorded = process.argv.includes("--record");
 const wanted = process.argv.slice(2).filter((argument) => argument !== "--record");
-const chosen = wanted.includes("all")
-  ? BENCHES
-  : BENCHES.filter(({ name }) => wanted.includes(name));
-const unknown = wanted.filter(
-  (name) => name !== "all" && !BENCHES.some((bench) => bench.name === name),
+const sizes = new Map(
+  wanted.map((argument) => {
+    const [name = "", size] = argument.split("=");
+    return [name, size === undefined ? undefined : Number(size)] as const;
+  }),
 );
-if (chosen.length === 0 || unknown.length > 0) {
-  say(`give one or more of: all, ${BENCHES.map(({ name }) => name).join(", ")}`);
+const chosen = sizes.has("all") ? BENCHES : BENCHES.filter(({ name }) => sizes.has(name));
+const isUnknown = [...sizes].some(
+  ([name, size]) =>
+    (name !== "all" && !BENCHES.some((bench) => bench.name === name)) ||
+    (size !== undefined && !(Number.isInteger(size) && size > 0)),
+);
+if (chosen.length === 0 || isUnknown) {
+  say(`give one or more of: all, ${BENCHES.map(({ name }) => name).join(", ")}; NAME=SIZE`);
   process.exit(2);
 }
 
@@ -32,7 +44,7 @@ for (const bench of chosen) {
   const parent = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
   const directory = await mkdtemp(join(parent, "exclave-bench-"));
   try {
-    for await (const figure of bench.run(directory)) {
+    for await (const figure of bench.run(directory, sizes.get(bench.name))) {
       printFigure(figure);
       figures.push(figure);
     }

@@ -3,14 +3,18 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClient, createToken, listAgents } from "@exclave/api";
 import type { Flood } from "./flooder.ts";
 import { connectAgent, joinVendorAgent, type ScriptedAgent } from "./scripted-agent.ts";
-
-const SERVER = join(import.meta.dirname, "../main.ts");
+import {
+  endProcess,
+  residentBytes,
+  type ServerProcess,
+  startServerProcess,
+  withChildren,
+} from "./server-process.ts";
 
 export interface FloodReport {
   /** Milliseconds of each call and each event of the others. */
@@ -35,7 +39,7 @@ export async function runFlood(
   directory: string,
   { phaseMs, isIdle }: FloodOptions,
 ): Promise<FloodReport> {
-  const server = await startServerProcess(directory);
+  const server = await startServerProcess(join(directory, "server"));
   try {
     const { url, token } = server;
     const good = await connectAgent(await joinVendorAgent({ url, token }, "setup"));
@@ -55,7 +59,7 @@ export async function runFlood(
     const sent = await flooder.stop();
     return { quiet, flooded, failures, residentBytesMax, sent };
   } finally {
-    await end(server.child);
+    await endProcess(server.child);
   }
 }
 
@@ -73,32 +77,10 @@ async function startFlooder(
     async stop() {
       child.send("stop");
       const [sent] = (await once(child, "message")) as [FloodReport["sent"]];
-      await end(child);
+      await endProcess(child);
       return sent;
     },
   };
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  child.kill("SIGKILL");
-  await once(child, "exit");
-}
-
-interface ServerProcess {
-  readonly child: ChildProcess;
-  readonly url: string;
-  readonly token: string;
-}
-
-async function startServerProcess(directory: string): Promise<ServerProcess> {
-  const data = join(directory, "server");
-  const args = [SERVER, "--data", data, "--address", "127.0.0.1:0"];
-  const env = { ...process.env, EXCLAVE_LOG_LEVEL: "silent" };
-  const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
-  const [line] = (await once(child.stdout, "data")) as [Buffer];
-  const { url } = JSON.parse(line.toString()) as { url: string };
-  return { child, url, token: readFileSync(join(data, "admin-token"), "utf8").trim() };
 }
 
 /** About 14 events and 40 calls a second: below what one agent and one token may send for ever. */
@@ -130,31 +112,12 @@ async function measure(
   return times;
 }
 
-/** The server and the processes it has started: its signer, and the one that checks apps. */
 async function watchResident({ pid = 0 }: ChildProcess, signal: AbortSignal): Promise<number> {
   let most = 0;
   while (!signal.aborted) {
-    const processes = [pid, ...childrenOf(pid)];
-    most = Math.max(
-      most,
-      processes.reduce((sum, one) => sum + residentBytes(one), 0),
-    );
+    const sum = withChildren(pid).reduce((bytes, one) => bytes + residentBytes(one), 0);
+    most = Math.max(most, sum);
     await sleep(50);
   }
   return most;
-}
-
-function childrenOf(pid: number): number[] {
-  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8");
-  return text.split(" ").filter(Boolean).map(Number);
-}
-
-/** Of one that has just ended: nothing. */
-function residentBytes(pid: number): number {
-  try {
-    const status = readFileSync(`/proc/${pid}/status`, "utf8");
-    return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? "0") * 1024;
-  } catch {
-    return 0;
-  }
 }

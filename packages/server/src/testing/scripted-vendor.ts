@@ -20,6 +20,9 @@ import {
 } from "./scripted-agent.ts";
 import { type TestServer, until } from "./test-server.ts";
 
+/** A server, in whichever process it is. */
+export type VendorServer = Pick<TestServer, "data" | "url" | "token" | "client">;
+
 export const digestNamed = (name: string): Digest => digestOf({ name });
 
 export const PLUGINS: readonly PluginDescriptor[] = [
@@ -113,13 +116,13 @@ export async function pushIndex(
   return digest;
 }
 
-export async function pushAndBuild(server: TestServer, manifest: Manifest): Promise<Ending> {
+export async function pushAndBuild(server: VendorServer, manifest: Manifest): Promise<Ending> {
   if (isAssembling(manifest)) await pushIndex(server, manifest);
   return builtBy(manifest);
 }
 
 export async function buildAgent(
-  server: TestServer,
+  server: VendorServer,
   onJob: (manifest: Manifest) => Promise<Ending | undefined> = async (manifest) =>
     builtBy(manifest),
 ): Promise<ScriptedAgent> {
@@ -133,7 +136,7 @@ export async function buildAgent(
   return agent;
 }
 
-export async function uploadSource({ client }: TestServer, text: string): Promise<Digest> {
+export async function uploadSource({ client }: VendorServer, text: string): Promise<Digest> {
   const bytes = new TextEncoder().encode(text);
   const digest = digestOfBytes(bytes);
   await client.call(putSource, { params: { digest }, body: bytes });
@@ -141,7 +144,7 @@ export async function uploadSource({ client }: TestServer, text: string): Promis
 }
 
 export async function release(
-  server: TestServer,
+  server: VendorServer,
   config: string,
   sources: Readonly<Record<string, string>>,
   more: { channel?: string; version?: string; plugins?: Record<string, PluginDescriptor> } = {},

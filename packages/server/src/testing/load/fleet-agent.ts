@@ -1,0 +1,230 @@
+// An agent that costs little: it speaks the whole protocol with a key of its own, and its jobs are timers. What it has
+// said and was not acknowledged it says again on the next connection, as one with a journal does.
+
+import { createPrivateKey, type KeyObject, randomBytes, sign } from "node:crypto";
+import {
+  type AgentEvent,
+  type AgentFrame,
+  helloBytes,
+  LINK_PATH,
+  LINK_PROTOCOL,
+  type ServerFrame,
+} from "@exclave/api";
+import type { Envelope } from "@exclave/core";
+import { WebSocket } from "ws";
+import { COMPONENT, type FleetMember } from "./seed-fleet.ts";
+
+/** A job in an install takes at least so long: a process is prepared, started, and ends. */
+const STARTED_AFTER_MS = 20;
+const ENDED_AFTER_MS = 50;
+const NO_LOG_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+export interface FleetWatch {
+  onLive(agent: FleetAgent): void;
+  onClosed(agent: FleetAgent): void;
+  /** The server has it on record that the agent has the job, or how it ended. */
+  onAcknowledged(event: AgentEvent, agent: FleetAgent): void;
+}
+
+export interface FleetAgent {
+  readonly install: string;
+  isLive(): boolean;
+  /** Events the server has not acknowledged. */
+  unacknowledged(): number;
+  connect(url: string): void;
+  /** Ends the connection and stays away. */
+  stop(): void;
+}
+
+type Kept = { readonly seq: number; readonly body: AgentEvent };
+type Offer = { readonly job: string; readonly attempt: number; readonly envelope: Envelope };
+
+export function createFleetAgent(
+  { install, agent: id, privateKey }: FleetMember,
+  watch: FleetWatch,
+): FleetAgent {
+  const key: KeyObject = createPrivateKey(privateKey);
+  const journalId = randomBytes(6).toString("hex");
+  let socket: WebSocket | undefined;
+  let unacked: Kept[] = [];
+  let upHead = 0;
+  let downAcked = 0;
+  let trustVersion = 0;
+  let checkpoint: { readonly size: number; readonly envelope: Envelope } | undefined;
+  let isLive = false;
+  let failures = 0;
+  let spreadMs = 1_000;
+  let retryAfterMs = 0;
+  let redial: NodeJS.Timeout | undefined;
+  let url = "";
+  let isStopped = false;
+
+  const self: FleetAgent = {
+    install,
+    isLive: () => isLive,
+    unacknowledged: () => unacked.length,
+    connect(to) {
+      url = to;
+      isStopped = false;
+      dial();
+    },
+    stop() {
+      isStopped = true;
+      clearTimeout(redial);
+      socket?.terminate();
+    },
+  };
+  return self;
+
+  function dial(): void {
+    const opened = new WebSocket(url.replace("http", "ws") + LINK_PATH, LINK_PROTOCOL, {
+      perMessageDeflate: false,
+      skipUTF8Validation: true,
+    });
+    socket = opened;
+    opened.on("message", (data: Buffer) => {
+      if (socket === opened) receive(JSON.parse(data.toString()) as ServerFrame);
+    });
+    opened.on("error", () => undefined);
+    opened.on("close", () => {
+      if (socket === opened) closed();
+    });
+  }
+
+  function closed(): void {
+    const wasLive = isLive;
+    isLive = false;
+    failures = wasLive ? 0 : failures + 1;
+    if (wasLive) watch.onClosed(self);
+    if (isStopped) return;
+    // The same windows as the real agent's.
+    const windowMs = failures === 0 ? spreadMs : 1_000 * 2 ** Math.min(failures - 1, 6);
+    redial = setTimeout(dial, retryAfterMs + Math.random() * windowMs);
+    retryAfterMs = 0;
+  }
+
+  function receive(frame: ServerFrame): void {
+    switch (frame.type) {
+      case "challenge":
+        return send(hello(frame.nonce));
+      case "welcome":
+        isLive = true;
+        spreadMs = frame.reconnectSpreadMs;
+        acknowledged(frame.upAcked);
+        for (const { seq, body } of unacked) send({ type: "event", seq, body });
+        return watch.onLive(self);
+      case "goaway":
+        retryAfterMs = frame.retryAfterMs;
+        return;
+      case "ping":
+        return send({ type: "pong", id: frame.id, looks: [{ component: COMPONENT, agoMs: 0 }] });
+      case "ack":
+        return acknowledged(frame.seq);
+      case "resend":
+        for (const { seq, body } of unacked) {
+          if (seq >= frame.from) send({ type: "event", seq, body });
+        }
+        return;
+      case "command":
+        return command(frame.seq, frame.body);
+      case "grant":
+        return work(frame.job, frame.attempt);
+      case "trust":
+        trustVersion = payloadOf(frame.envelope).version;
+        return;
+      case "checkpoint":
+        checkpoint = { size: payloadOf(frame.envelope).size, envelope: frame.envelope };
+        return;
+      case "checkpoints_want":
+        return send({ type: "checkpoints", list: checkpoint ? [checkpoint.envelope] : [] });
+      default:
+        return;
+    }
+  }
+
+  function command(seq: number, body: Extract<ServerFrame, { type: "command" }>["body"]): void {
+    if (seq > downAcked + 1) return send({ type: "resend", from: downAcked + 1 });
+    const isNew = seq === downAcked + 1;
+    downAcked = Math.max(downAcked, seq);
+    send({ type: "ack", seq: downAcked });
+    if (isNew && body.type === "job_offer") accept(body);
+  }
+
+  function accept({ job, attempt, envelope }: Offer): void {
+    say({ type: "job_accepted", job: job as never, attempt, at: Date.now() });
+    const { operation } = payloadOf(envelope);
+    // A sync asks for access to the vendor's registry first.
+    if (operation === "sync") send({ type: "grant_want", job: job as never, attempt });
+    else work(job, attempt);
+  }
+
+  function work(id: string, attempt: number): void {
+    const job = id as never;
+    setTimeout(() => say({ type: "job_started", job, attempt, at: Date.now() }), STARTED_AFTER_MS);
+    setTimeout(
+      () =>
+        say({
+          type: "job_ended",
+          job,
+          attempt,
+          at: Date.now(),
+          outcome: { kind: "succeeded" },
+          outputs: [],
+          artifacts: [],
+          logBytes: 0,
+          logSha256: NO_LOG_SHA256,
+        }),
+      STARTED_AFTER_MS + ENDED_AFTER_MS,
+    );
+  }
+
+  function say(body: AgentEvent): void {
+    const seq = ++upHead;
+    unacked.push({ seq, body });
+    send({ type: "event", seq, body });
+  }
+
+  function acknowledged(seq: number): void {
+    const done = unacked.filter((kept) => kept.seq <= seq);
+    unacked = unacked.filter((kept) => kept.seq > seq);
+    for (const { body } of done) watch.onAcknowledged(body, self);
+  }
+
+  function send(frame: AgentFrame): void {
+    // Before the welcome nothing but the hello is said; what is kept follows it.
+    if (!isLive && frame.type !== "hello") return;
+    if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(frame));
+  }
+
+  function hello(nonce: string): AgentFrame {
+    const bootId = "boot";
+    return {
+      type: "hello",
+      protos: [1],
+      agent: id as never,
+      version: "0.1.0",
+      platform: "load",
+      runtime: "timers",
+      capabilities: [],
+      keyGeneration: 1,
+      bootId,
+      trustVersion,
+      checkpointSizes: checkpoint ? [checkpoint.size] : [],
+      downAcked,
+      upHead,
+      upFrom: unacked[0]?.seq ?? upHead + 1,
+      journalId,
+      jobs: [],
+      clockMs: Date.now(),
+      proof: sign(null, helloBytes(nonce, id, bootId), key).toString("base64"),
+    };
+  }
+}
+
+function payloadOf({ payload }: Envelope): {
+  readonly operation: string;
+  readonly version: number;
+  readonly size: number;
+} {
+  return JSON.parse(Buffer.from(payload, "base64").toString()) as never;
+}

@@ -1,0 +1,11 @@
+// What the bench needs to put a server under load. Not part of the public surface.
+
+export {
+  endProcess,
+  processorMs,
+  residentBytes,
+  type ServerProcess,
+  startServerProcess,
+} from "../server-process.ts";
+export { createFleet, createPeople, type People, type RunningFleet, until } from "./fleet.ts";
+export { APP, CHANNEL, type Fleet, seedFleet } from "./seed-fleet.ts";
