@@ -44,6 +44,9 @@ try {
 } catch (reason) {
   const failure = asFailure(reason);
   if (failure.code === "bug") log.fatal({ reason }, "the server cannot start");
+  // Whoever started it is told why, and whether another start could go better.
+  const mayPass = failure.code === "unavailable";
+  process.stdout.write(`${JSON.stringify({ ready: false, reason: failure.message, mayPass })}\n`);
   process.stderr.write(`server: ${failure.message}\n`);
   process.exitCode = failure.code === "invalid" || failure.code === "forbidden" ? 2 : 1;
 }

@@ -31,8 +31,7 @@ import { createRestServer } from "./rest/rest-server.ts";
 import { tokenRow } from "./rest/tokens.ts";
 import { startSignerProcess } from "./signer/open-signer.ts";
 import type { Signer } from "./signer/signer.ts";
-import { openPostgresStore } from "./store/postgres/postgres-store.ts";
-import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
+import { openStore } from "./store/open-store.ts";
 import type { Store } from "./store/store.ts";
 import { openTrust, type Trust } from "./trust/trust.ts";
 import { createVendorRegistry } from "./vendor-registry.ts";
@@ -88,10 +87,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   const { log } = options;
   const now = () => Instant.parse((options.now ?? Date.now)());
   const keys = await loadKeys(directory.keys);
-  const store =
-    options.databaseUrl === undefined
-      ? openSqliteStore(directory.database)
-      : await openPostgresStore(options.databaseUrl);
+  const store = await openStore(directory.database, options.databaseUrl);
   const openSigner = options.openSigner ?? ((place) => startSignerProcess(place, { log }));
   const signer = await openSigner(directory.keys);
   // Before anything is appended: this is what was there.

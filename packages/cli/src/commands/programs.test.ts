@@ -50,6 +50,31 @@ describe("registry serve", () => {
   });
 });
 
+describe("server migrate", () => {
+  const MIGRATE = ["server", "migrate", "--from", "sqlite", "--to", "postgres"];
+
+  test("wants the address in the environment, where only the server sees it", async (t) => {
+    const bench = await createBench(t);
+
+    const { exitCode, stderr } = await bench.run(MIGRATE);
+
+    assert.equal(exitCode, 2);
+    assert.match(stderr, /set EXCLAVE_DATABASE_URL/);
+  });
+
+  test("of a directory without a database ends with its reason", async (t) => {
+    const bench = await createBench(t);
+    const environment = { EXCLAVE_DATABASE_URL: "postgres://127.0.0.1:1/none" };
+
+    const { exitCode, stderr } = await bench.run([...MIGRATE, "--data", "nowhere"], {
+      environment,
+    });
+
+    assert.equal(exitCode, 1);
+    assert.match(stderr, /no SQLite database at .*nowhere.*--data/);
+  });
+});
+
 describe("oci", () => {
   test("passes on what it was given and what came of it", async (t) => {
     const bench = await createBench(t);

@@ -17,6 +17,7 @@ import { addLogsCommand } from "../commands/logs.ts";
 import { addOciCommands } from "../commands/oci.ts";
 import { addRegistryCommands } from "../commands/registry.ts";
 import { addReleaseCommand } from "../commands/release/release.ts";
+import { addServerCommands } from "../commands/server.ts";
 import { addTokenCommands } from "../commands/token.ts";
 import { addUpCommand } from "../commands/up.ts";
 import { addVersionCommand } from "../commands/version.ts";
@@ -64,6 +65,7 @@ export function createProgram(invocation: Invocation): Command {
   addAgentCommands(program, invocation);
   addAuditCommands(program, invocation);
   addRegistryCommands(program, invocation);
+  addServerCommands(program, invocation);
   addOciCommands(program, invocation);
   addTokenCommands(program, invocation);
   addKeysCommands(program, invocation);

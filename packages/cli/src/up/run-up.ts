@@ -89,6 +89,9 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
 
   async function startServer(url: string, port: number): Promise<void> {
     const ready = Promise.withResolvers<void>();
+    let reason: string | undefined;
+    // Ended before anybody listens, it is no unhandled rejection.
+    ready.promise.catch(() => undefined);
     const server = child("server", {
       args: async () => [
         programs.server,
@@ -97,14 +100,22 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
         "--address",
         `127.0.0.1:${port}`,
       ],
-      onLine: (line) => void (isReadyLine(line) && ready.resolve()),
+      onLine: (line) => {
+        const word = readStartWord(line);
+        if (word?.ready === true) return ready.resolve();
+        if (word?.ready !== false) return;
+        reason = word.reason;
+        if (!word.mayPass)
+          ready.reject(new CliProblem("failed", `the server cannot start: ${reason}`));
+      },
       url,
       more: database === undefined ? {} : { EXCLAVE_DATABASE_URL: database },
     });
     await server.start();
     const late = sleep(READY_MS, "late" as const, { signal: invocation.signal, ref: false });
     if ((await Promise.race([ready.promise, late])) === "late") {
-      throw new CliProblem("failed", "the server did not become ready", {
+      const why = reason === undefined ? "" : `: ${reason}`;
+      throw new CliProblem("failed", `the server did not become ready${why}`, {
         hint: `its log: ${logFile("server")}`,
       });
     }
@@ -253,12 +264,16 @@ async function endLeftovers(home: string, say: (line: string) => void, hurry: Ab
   for (const { pid, argv } of still) say(`still running: ${pid} ${argv.join(" ")}`);
 }
 
-const ReadyLine = z.object({ ready: z.literal(true) });
+const StartWord = z.discriminatedUnion("ready", [
+  z.object({ ready: z.literal(true) }),
+  z.object({ ready: z.literal(false), reason: z.string(), mayPass: z.boolean() }),
+]);
 
-function isReadyLine(line: string): boolean {
+/** What a server says of its own start, as the one line of its stdout. */
+function readStartWord(line: string): z.infer<typeof StartWord> | undefined {
   try {
-    return ReadyLine.safeParse(JSON.parse(line)).success;
+    return StartWord.safeParse(JSON.parse(line)).data;
   } catch {
-    return false;
+    return undefined;
   }
 }

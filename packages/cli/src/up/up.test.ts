@@ -187,6 +187,26 @@ describe("a home that cannot be used", () => {
   });
 });
 
+describe("a server that cannot start", () => {
+  test("ends `up` with its reason, and is not started again and again", async (t) => {
+    const bench = await createBench(t);
+    const home = join(bench.directory, "home");
+    const images = join(bench.directory, "images");
+    await mkdir(images);
+    await writeFile(join(images, "images.json"), "[]");
+    await mkdir(join(home, "server"), { recursive: true });
+    await writeFile(join(home, "server", "exclave.db.moved"), "");
+
+    const { exitCode, stderr } = await bench.run(["up"], {
+      environment: { EXCLAVE_HOME: home, EXCLAVE_IMAGES: images },
+    });
+
+    assert.equal(exitCode, 1);
+    assert.match(stderr, /the server cannot start: .* set EXCLAVE_DATABASE_URL/);
+    assert.ok(stderr.split("starting it again").length <= 2, stderr);
+  });
+});
+
 describe("a child program", () => {
   test("is started again when it is killed, and stays stopped when it is stopped", async (t) => {
     const home = await temporaryHome(t);

@@ -15,7 +15,7 @@ export interface PostgresCluster {
   /** The address of a new, empty database. */
   create(): Promise<string>;
   /** Runs statements as its administrator. */
-  run(statement: string): Promise<readonly Record<string, unknown>[]>;
+  run(statement: string, database?: string): Promise<readonly Record<string, unknown>[]>;
   /** Ends the server at once, as a crash would, and starts it again on the same data. */
   crash(): Promise<void>;
   stop(): Promise<void>;
@@ -82,8 +82,11 @@ export async function startPostgres(programs: string): Promise<PostgresCluster> 
     }
   }
 
-  async function run(statement: string): Promise<readonly Record<string, unknown>[]> {
-    const client = new Client({ connectionString: urlOf("postgres") });
+  async function run(
+    statement: string,
+    database = "postgres",
+  ): Promise<readonly Record<string, unknown>[]> {
+    const client = new Client({ connectionString: urlOf(database) });
     await client.connect();
     try {
       return (await client.query<Record<string, unknown>>(statement)).rows;

@@ -1,0 +1,67 @@
+import type { Command } from "commander";
+import { Option } from "commander";
+import { z } from "zod";
+import { type Cli, handler, type Invocation } from "../program/cli.ts";
+import { plainEnvironment, programOf, runProgram } from "../program/package-program.ts";
+import { CliProblem, ExitWith } from "../program/problem.ts";
+
+const Options = z.object({
+  from: z.literal("sqlite"),
+  to: z.literal("postgres"),
+  data: z.string().optional(),
+});
+
+const Move = z.object({
+  rows: z.number(),
+  records: z.number(),
+  aside: z.string(),
+  wasThere: z.boolean(),
+});
+
+export function addServerCommands(program: Command, invocation: Invocation): void {
+  const server = program.command("server").description("the server's own memory");
+
+  server
+    .command("migrate")
+    .description("move what a stopped server knows from its SQLite file to PostgreSQL")
+    .addOption(
+      new Option("--from <database>", "where it is").choices(["sqlite"]).makeOptionMandatory(),
+    )
+    .addOption(
+      new Option("--to <database>", "where it goes: an empty database, $EXCLAVE_DATABASE_URL")
+        .choices(["postgres"])
+        .makeOptionMandatory(),
+    )
+    .option("--data <directory>", "the server's data directory ($EXCLAVE_HOME/server)")
+    .action(
+      handler(invocation, Options, async ({ cli, options }) => {
+        await migrate(cli, options.data ?? cli.home.serverDirectory);
+      }),
+    );
+}
+
+async function migrate(cli: Cli, data: string): Promise<void> {
+  const { invocation } = cli;
+  const database = invocation.environment.EXCLAVE_DATABASE_URL;
+  if (database === undefined) {
+    throw new CliProblem("usage", "it is not said where the PostgreSQL database is", {
+      hint: "set EXCLAVE_DATABASE_URL, for example postgres://exclave@db.internal/exclave?sslmode=verify-full",
+    });
+  }
+  const code = await runProgram(invocation, {
+    program: programOf("@exclave/server", "migrate-main"),
+    args: ["--data", data],
+    environment: { ...plainEnvironment(invocation.environment), EXCLAVE_DATABASE_URL: database },
+    onLine: (line) => {
+      const move = Move.parse(JSON.parse(line));
+      const done = move.wasThere
+        ? "everything was there already, from a move that was cut short"
+        : `${move.rows} rows were moved, among them ${move.records} records of the audit chain`;
+      cli.print({ value: move, text: () => done, names: () => [move.aside] });
+      cli.say(
+        `the SQLite file is kept as ${move.aside}; start the server with EXCLAVE_DATABASE_URL`,
+      );
+    },
+  });
+  if (code !== 0) throw new ExitWith(code);
+}
