@@ -1,4 +1,4 @@
-export type { Credential, Credentials } from "./client/registry-auth.ts";
+export type { Credential, Credentials } from "./client/auth/credential.ts";
 export * from "./client/registry-client.ts";
 export type { RegistryHttpOptions } from "./client/registry-http.ts";
 export * from "./content/content-store.ts";

@@ -14,14 +14,13 @@ import {
 import { ImageIndex, MEDIA_TYPES, parseManifest, subjectOf } from "../content/descriptor.ts";
 import { createReferrersIndex } from "./referrers-index.ts";
 import type { RegistryHttp } from "./registry-http.ts";
+import { readRegistryList } from "./registry-list.ts";
 
 export type RegistryManifests = Pick<
   ContentStore,
   "headManifest" | "readManifest" | "writeManifest" | "tags" | "referrers"
 >;
 
-const PAGES_MAX = 1_000;
-const ENTRIES_MAX = 100_000;
 const MANIFEST_BYTES_MAX = 4 * 1024 * 1024;
 const ACCEPT = [
   MEDIA_TYPES.manifest,
@@ -30,10 +29,6 @@ const ACCEPT = [
   MEDIA_TYPES.dockerIndex,
 ].join(", ");
 const TagList = z.object({ tags: z.array(z.string()).nullish() });
-type TagList = z.infer<typeof TagList>;
-
-/** A part of a list, and where the next one is. */
-type Page<T> = { readonly value: T; readonly next: URL | undefined } | "absent" | "unreadable";
 
 export function createRegistryManifests(http: RegistryHttp): RegistryManifests {
   const manifests: RegistryManifests = {
@@ -89,35 +84,32 @@ export function createRegistryManifests(http: RegistryHttp): RegistryManifests {
     },
 
     async tags(repository, { signal } = {}) {
-      const tags: string[] = [];
-      let path: string | URL | undefined = `${root(repository)}/tags/list`;
-      for (let pages = 1; path !== undefined; pages++) {
-        checkLength(pages, tags.length);
-        const page: Page<TagList> = await readPage(path, TagList, [404], signal);
-        if (page === "absent") break;
-        if (page === "unreadable") throw unreadable(`a list of the tags of ${repository}`);
-        tags.push(...(page.value.tags ?? []));
-        path = page.next;
-      }
-      return tags.sort();
+      const { entries, end } = await readRegistryList(http, {
+        path: `${root(repository)}/tags/list`,
+        schema: TagList,
+        entriesOf: ({ tags }) => tags ?? [],
+        absent: [404],
+        signal,
+      });
+      if (end === "unreadable") throw unreadable(`a list of the tags of ${repository}`);
+      return entries.sort();
     },
 
     async referrers(repository, digest, { artifactType, signal } = {}) {
-      const found = [];
       const query =
         artifactType === undefined ? "" : `?${new URLSearchParams({ artifactType }).toString()}`;
-      let path: string | URL | undefined = `${root(repository)}/referrers/${digest}${query}`;
-      for (let pages = 1; path !== undefined; pages++) {
-        checkLength(pages, found.length);
-        const page: Page<ImageIndex> = await readPage(path, ImageIndex, [404, 405], signal);
-        // Who answers with something else, such as a page for people, knows no referrers either.
-        if (page === "absent" || page === "unreadable") {
-          const listed = await referrersIndex.list(repository, digest, signal);
-          return listed.filter((entry) => !artifactType || entry.artifactType === artifactType);
-        }
-        found.push(...page.value.manifests);
-        path = page.next;
-      }
+      const { entries, end } = await readRegistryList(http, {
+        path: `${root(repository)}/referrers/${digest}${query}`,
+        schema: ImageIndex,
+        entriesOf: ({ manifests }) => manifests,
+        absent: [404, 405],
+        signal,
+      });
+      // Who answers with something else, such as a page for people, knows no referrers either.
+      const knowsReferrers = end === "last page";
+      const found = knowsReferrers
+        ? entries
+        : await referrersIndex.list(repository, digest, signal);
       // Filtering is the registry's choice (distribution specification), so it is done here too.
       return found.filter((entry) => !artifactType || entry.artifactType === artifactType);
     },
@@ -129,36 +121,6 @@ export function createRegistryManifests(http: RegistryHttp): RegistryManifests {
   async function headByReading(repository: string, tag: string, signal: AbortSignal | undefined) {
     const { bytes, mediaType, digest } = await manifests.readManifest(repository, tag, { signal });
     return { digest, mediaType, size: bytes.length };
-  }
-
-  async function readPage<T>(
-    path: string | URL,
-    schema: z.ZodType<T>,
-    absent: readonly number[],
-    signal: AbortSignal | undefined,
-  ): Promise<Page<T>> {
-    const response = await http.send({ method: "GET", path, accept: [200, ...absent], signal });
-    const bytes = await http.readAll(response, MANIFEST_BYTES_MAX);
-    if (response.statusCode !== 200) return "absent";
-    const page = schema.safeParse(parseJson(bytes));
-    if (!page.success) return "unreadable";
-    const link = /<([^>]+)>;\s*rel="?next"?/.exec(String(response.headers["link"] ?? ""));
-    // Like a redirect: it leads only where this registry may send us.
-    return { value: page.data, next: link ? http.resolve(link[1]) : undefined };
-  }
-
-  /** A list whose pages lead to ever new ones, or in circles, has an end here. */
-  function checkLength(pages: number, entries: number): void {
-    if (pages <= PAGES_MAX && entries <= ENTRIES_MAX) return;
-    throw new Failure("too_large", `a list of the registry has no end after ${entries} entries`);
-  }
-}
-
-function parseJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(bytes).toString("utf8")) as unknown;
-  } catch {
-    return undefined;
   }
 }
 

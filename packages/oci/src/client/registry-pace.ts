@@ -6,10 +6,12 @@ import { asFailure } from "@exclave/core";
 export interface Pace {
   /** Waits before that try, as long as is usual or as the registry asked, whichever is longer. */
   readonly pauseBefore: (attempt: number, reason: unknown, signal?: AbortSignal) => Promise<void>;
-  /** Waits while the registry wants to hear nothing. */
-  readonly untilQuiet: (signal: AbortSignal | undefined) => Promise<void>;
+  /** Waits while the registry wants to hear nothing; then that is one request more. */
+  readonly beforeRequest: (signal: AbortSignal | undefined) => Promise<void>;
   /** Calls back whenever the registry says that this is too much for it; returns how to stop. */
   readonly onThrottle: (listener: () => void) => () => void;
+  /** Requests there have been. */
+  readonly requests: number;
 }
 
 const PAUSE_MS_MAX = 30_000;
@@ -19,7 +21,15 @@ const RETRY_AFTER_MS_MAX = 5 * 60_000;
 export function createPace({ backoffMs }: { readonly backoffMs: number }): Pace {
   const throttled = new Set<() => void>();
   let quietUntil = 0;
-  return { pauseBefore, untilQuiet, onThrottle };
+  let requests = 0;
+  return {
+    pauseBefore,
+    beforeRequest,
+    onThrottle,
+    get requests() {
+      return requests;
+    },
+  };
 
   async function pauseBefore(attempt: number, reason: unknown, signal?: AbortSignal) {
     const { code, details } = asFailure(reason);
@@ -36,6 +46,11 @@ export function createPace({ backoffMs }: { readonly backoffMs: number }): Pace 
     const usualMs = Math.min(backoffMs * 2 ** (attempt - 2), PAUSE_MS_MAX);
     await sleep(usualMs, undefined, signal ? { signal } : {});
     await untilQuiet(signal);
+  }
+
+  async function beforeRequest(signal: AbortSignal | undefined): Promise<void> {
+    await untilQuiet(signal);
+    requests++;
   }
 
   async function untilQuiet(signal: AbortSignal | undefined): Promise<void> {

@@ -4,7 +4,7 @@
 import { asFailure, Failure } from "@exclave/core";
 import type { Descriptor } from "../content/descriptor.ts";
 import { createVerifier, type Verifier } from "../content/digest.ts";
-import type { Sink } from "./raw-download.ts";
+import type { Sink } from "./raw/raw-connection.ts";
 import type { RegistryHttp } from "./registry-http.ts";
 
 export interface BlobUpload {

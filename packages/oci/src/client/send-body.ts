@@ -1,7 +1,7 @@
 // Bodies that are poured into a request.
 
 import type { ClientRequest } from "node:http";
-import type { Sink } from "./raw-download.ts";
+import type { Sink } from "./raw/raw-connection.ts";
 
 /** Hands bytes to a sink, one chunk after the other, and lets the sink's own failures pass. */
 export type Pour = (sink: Sink) => Promise<void>;

@@ -3,7 +3,7 @@
 // the tag last: a destination that stops in the middle has nothing that is not whole.
 
 import { type Digest, Failure } from "@exclave/core";
-import type { Sink } from "../client/raw-download.ts";
+import type { Sink } from "../client/raw/raw-connection.ts";
 import { isRegistryClient } from "../client/registry-client.ts";
 import type { ContentStore, ManifestHead } from "../content/content-store.ts";
 import { childrenOf, type Descriptor, isIndexType, parseManifest } from "../content/descriptor.ts";

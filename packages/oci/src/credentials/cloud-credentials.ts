@@ -5,8 +5,8 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { Failure } from "@exclave/core";
 import { z } from "zod";
-import { askJson } from "../client/json-request.ts";
-import type { Credential, Credentials } from "../client/registry-auth.ts";
+import type { Credential, Credentials } from "../client/auth/credential.ts";
+import { askJson } from "../client/auth/json-request.ts";
 import { parseBasic } from "./credentials.ts";
 
 interface Kept {

@@ -5,7 +5,7 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { Failure } from "@exclave/core";
 import { z } from "zod";
-import type { Credential, Credentials } from "../client/registry-auth.ts";
+import type { Credential, Credentials } from "../client/auth/credential.ts";
 
 export interface DockerCredentialsOptions {
   /** Read in this order; the first that knows a registry counts. Files that are not there are fine. */

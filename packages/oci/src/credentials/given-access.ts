@@ -1,7 +1,7 @@
 // Access that somebody else arranged: a token as it is, or a credential that is only good for getting
 // tokens from the registry's token service, again whenever one has ended.
 
-import type { Credentials } from "../client/registry-auth.ts";
+import type { Credentials } from "../client/auth/credential.ts";
 
 export interface GivenAccess {
   readonly token?: string | undefined;

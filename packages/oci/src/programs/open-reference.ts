@@ -4,7 +4,7 @@ import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Digest, Failure } from "@exclave/core";
-import type { Credentials } from "../client/registry-auth.ts";
+import type { Credentials } from "../client/auth/credential.ts";
 import { createRegistryClient } from "../client/registry-client.ts";
 import type { ContentStore } from "../content/content-store.ts";
 import { readLayoutArchive, writeLayoutArchive } from "../content/layout-archive.ts";

@@ -4,9 +4,9 @@
 import http from "node:http";
 import https from "node:https";
 import { Failure } from "@exclave/core";
-import { collect } from "../content/digest.ts";
-import { readRetryAfter } from "./registry-failure.ts";
-import { trustIn } from "./tls-trust.ts";
+import { collect } from "../../content/digest.ts";
+import { readRetryAfter } from "../registry-failure.ts";
+import { trustIn } from "../tls-trust.ts";
 
 export interface JsonRequest {
   readonly url: URL;

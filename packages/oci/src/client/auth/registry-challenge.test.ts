@@ -6,8 +6,8 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
 import { Failure } from "@exclave/core";
-import type { Credential } from "./registry-auth.ts";
-import { createRegistryClient, type RegistryClient } from "./registry-client.ts";
+import { createRegistryClient, type RegistryClient } from "../registry-client.ts";
+import type { Credential } from "./credential.ts";
 
 const DIGEST = `sha256:${"0".repeat(64)}` as never;
 const SIDE_BY_SIDE = 3;

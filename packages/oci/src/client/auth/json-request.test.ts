@@ -5,9 +5,9 @@ import { once } from "node:events";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
-import { failsWith } from "../copy/testing/copy-world.ts";
+import { failsWith } from "../../copy/testing/copy-world.ts";
+import { createRegistryClient } from "../registry-client.ts";
 import { askJson } from "./json-request.ts";
-import { createRegistryClient } from "./registry-client.ts";
 
 async function serving(t: TestContext, handle: RequestListener): Promise<URL> {
   const server = createServer(handle);

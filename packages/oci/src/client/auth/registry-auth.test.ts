@@ -7,19 +7,16 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, type TestContext, test } from "node:test";
 import { Failure } from "@exclave/core";
-import { writeBlobBytes } from "../content/content-store.ts";
-import { MEDIA_TYPES } from "../content/descriptor.ts";
-import { copyArtifact } from "../copy/copy.ts";
-import { mintToken } from "../credentials/token.ts";
-import { createRegistry } from "../registry/registry.ts";
-import { temporaryDirectory } from "../testing/temporary-directory.ts";
-import {
-  type Credential,
-  createRegistryAuthorizer,
-  parseChallenge,
-  scopeOf,
-} from "./registry-auth.ts";
-import { createRegistryClient } from "./registry-client.ts";
+import { writeBlobBytes } from "../../content/content-store.ts";
+import { MEDIA_TYPES } from "../../content/descriptor.ts";
+import { copyArtifact } from "../../copy/copy.ts";
+import { mintToken } from "../../credentials/token.ts";
+import { createRegistry } from "../../registry/registry.ts";
+import { temporaryDirectory } from "../../testing/temporary-directory.ts";
+import { createRegistryClient } from "../registry-client.ts";
+import type { Credential } from "./credential.ts";
+import { createRegistryAuthorizer, parseChallenge } from "./registry-auth.ts";
+import { scopeOf } from "./scope.ts";
 
 interface Asked {
   readonly method: string;
