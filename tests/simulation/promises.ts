@@ -42,7 +42,9 @@ export async function restOf({ server, agents }: Parts): Promise<Rest> {
     const decision = decideInstall(facts, context.now());
     if (decision.steps.length > 0) return busy("there are steps to take");
     if (!["ready", "gone", "wait"].includes(decision.sandbox.kind)) return busy("a sandbox");
-    const away = decision.holds.find(({ endsWhen }) => /connects/.test(endsWhen));
+    const away = decision.holds.find(({ endsWhen }) =>
+      /connects|inventory has come/.test(endsWhen),
+    );
     if (away) return busy(away.because);
     const timed = decision.holds.find(({ until }) => until !== undefined);
     if (timed) return busy(timed.because);

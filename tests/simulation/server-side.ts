@@ -4,6 +4,7 @@
 import type { JoinRequest } from "@exclave/api";
 import { asFailure, FAILURES, InstallId, Instant } from "@exclave/core";
 import {
+  closeLeftLogs,
   createLinkEndpoint,
   createLiveEvents,
   createMemoryJobLogs,
@@ -240,6 +241,7 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
     await checkpoints;
     isReady = true;
     await markAll();
+    await closeLeftLogs(context);
   }
 
   async function markAll(): Promise<void> {

@@ -21,8 +21,6 @@ export interface SimulationOptions {
   readonly sabotage?: Sabotage;
   /** How long faults strike; most worlds are short, some are long. */
   readonly troubleMs?: number;
-  /** Journals get lost and older backups are restored. */
-  readonly withLosses?: boolean;
   /** Faults that strike more often than the seed says. */
   readonly chances?: Partial<Record<Fault, number>>;
 }
@@ -49,7 +47,7 @@ const LOOK_EVERY_MS = 2_000;
 const HELPS_MAX = 8;
 
 /** Each seed has its own mixture of trouble. */
-function chancesOf(seed: number, withLosses: boolean): Partial<Record<Fault, number>> {
+function chancesOf(seed: number): Partial<Record<Fault, number>> {
   const dice = createDice(seed * 7_919);
   const some = (chance: number) => (dice.chance(0.4) ? chance : 0);
   return {
@@ -63,16 +61,16 @@ function chancesOf(seed: number, withLosses: boolean): Partial<Record<Fault, num
     "machine-restarts": some(0.15),
     "disk-full": some(0.2),
     "clock-jumps": some(0.1),
-    "journal-lost": withLosses ? some(0.15) : 0,
-    "backup-restored": withLosses ? some(0.3) : 0,
+    "journal-lost": some(0.15),
+    "backup-restored": some(0.3),
   };
 }
 
 export async function simulate(options: SimulationOptions): Promise<SimulationReport> {
-  const { seed, sabotage = "none", withLosses = false } = options;
+  const { seed, sabotage = "none" } = options;
   const { troubleMs = seed % LONG_EVERY === 0 ? LONG_MS : SHORT_MS } = options;
   const pace = troubleMs / SHORT_MS;
-  const chances = { ...chancesOf(seed, withLosses), ...options.chances };
+  const chances = { ...chancesOf(seed), ...options.chances };
   const world = createWorld({ seed, sabotage, pace, chances });
   const parts = await begin(world);
   await trouble(parts, troubleMs);

@@ -27,6 +27,7 @@ import {
   type Director,
   GLOBEX,
   job,
+  jobId,
   memoryTrust,
   silentLog,
   testRules,
@@ -484,6 +485,22 @@ test("a journal without room stops nothing for good: what could not be kept is t
   assert.deepEqual(b.starts, [nameOf(manifest)]);
   const accepted = b.server.events.filter(({ type }) => type === "job_accepted");
   assert.equal(accepted.length, 1);
+});
+
+test("a job that a lost journal knew is followed, also when the new one has no room at first", async (t) => {
+  const b = await bench(t, async () => 0);
+  const id = jobId("forgotten");
+  const earlier = createFakeRuntime({ place: b.place, programOf: () => async () => 0 });
+  await earlier.start({ name: jobName(id, 1), files: {} } as never);
+
+  b.fullDisk.commits = 2;
+  await b.startAgent();
+  const end = () => b.server.events.find((event) => event.type === "job_ended");
+  await b.server.until(() => end() !== undefined, "its end was told");
+
+  assert.equal(b.fullDisk.commits, 0);
+  const { job: told, outcome } = end() as { job?: string; outcome?: { kind: string } };
+  assert.deepEqual([told, outcome?.kind], [id, "unknown"]);
 });
 
 test("what a part of the agent notices is in the journal when it goes on, and reaches the server", async (t) => {

@@ -109,9 +109,12 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     log,
   });
 
-  void loop.feed({ kind: "restored", found, fresh: snapshot.fresh, alarms });
+  background.run(async () => {
+    await loop.feed({ kind: "restored", found, fresh: snapshot.fresh, alarms });
+    // Not before: jobs that nobody here knows are known when this start is journaled.
+    for (const name of loop.state().foreign) background.run(() => effects.followForeign(name));
+  });
   options.notices?.listen((notice) => loop.feed({ kind: "noticed", ...notice }));
-  for (const name of state.foreign) background.run(() => effects.followForeign(name));
   background.run(() => spool.sweep(new Set(snapshot.jobs.map(({ name }) => name))));
   const disk = createDiskWatch(options, (isLow) => void loop.feed({ kind: "disk", isLow }));
   const stopTicking = timers.every(options.tickMs ?? TICK_MS, () => background.run(tick));

@@ -20,6 +20,7 @@ import { reconcileInstall } from "./install/install-loop.ts";
 import { createFollowers, FOLLOWER_GRACE_MS, stopAbandoned } from "./job/followers.ts";
 import { createJobLogs } from "./job/job-logs.ts";
 import { loadKeys, readIfThere } from "./keys.ts";
+import { closeLeftLogs } from "./link/close-log.ts";
 import { createLinkEndpoint } from "./link/link-endpoint.ts";
 import { createLiveEvents } from "./live-events.ts";
 import { createReconcileLoop } from "./reconcile-loop.ts";
@@ -205,6 +206,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   const renewing = setInterval(() => void renew(), RENEW_EVERY_MS);
   releases.mark("releases");
   await markAll();
+  await closeLogs();
   return { url, context, close };
 
   async function markAll(): Promise<void> {
@@ -212,6 +214,14 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
       for (const { id } of await store.read.installs.all()) installs.mark(id);
     } catch (reason) {
       log.error({ reason }, "the installs could not be looked at");
+    }
+  }
+
+  async function closeLogs(): Promise<void> {
+    try {
+      await closeLeftLogs(context);
+    } catch (reason) {
+      log.error({ reason }, "logs of an earlier run could not be compared");
     }
   }
 

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { AgentEvent } from "@exclave/api";
-import { jobName } from "@exclave/core";
+import { jobName, type Manifest } from "@exclave/core";
 import type { JobRun } from "@exclave/runtime";
 import type { JobRecord } from "../journal/journal.ts";
 import { createMemoryJournal } from "../journal/memory-journal.ts";
 import {
+  ACME,
   createDirector,
   type Director,
   GLOBEX,
@@ -325,6 +326,46 @@ describe("the end of a job", () => {
       [true, true, false],
     );
     assert.deepEqual([launched("apply", "d"), launched("apply", "e")], [true, false]);
+  });
+
+  test("one job at a time changes a component, whatever a server has forgotten", () => {
+    const agent = agentWith();
+    agent.welcome();
+    const running = job("first", { operation: "destroy" });
+    agent.run(running);
+
+    const same = agent.offer(job("second", { operation: "apply" }));
+    const other = agent.offer(job("third", { step: { component: "web" as never } }));
+    const looking = agent.offer(job("fourth", { operation: "exec" }));
+    const after = agent.feed({ kind: "exited", name: nameOf(running), ended: SUCCEEDED });
+
+    const launches = [same, other, looking, after].map((effects) =>
+      effects.flatMap((effect) => (effect.kind === "launch" ? [effect.record.manifest.id] : [])),
+    );
+    assert.deepEqual(launches, [[], [jobId("third")], [jobId("fourth")], [jobId("second")]]);
+  });
+
+  test("setups of several installs run side by side, two of one install do not", () => {
+    const setup = (name: string, id: string) =>
+      job(name, {
+        audience: "setup",
+        install: { id: id as never, name: id as never },
+        step: { component: "sandbox" as never },
+      });
+    const setups = [setup("a", ACME), setup("b", GLOBEX), setup("c", ACME)];
+    const waiting = [...setups];
+    const judge = () =>
+      ({ kind: "ok", manifest: waiting.shift() as Manifest, payload: new Uint8Array() }) as const;
+    const agent = agentWith({ rules: { kind: "setup", judge } });
+    agent.welcome();
+
+    const asked = setups.map((made) =>
+      agent
+        .offer(made)
+        .some((effect) => effect.kind === "send" && effect.frame.type === "grant_want"),
+    );
+
+    assert.deepEqual(asked, [true, true, false]);
   });
 
   test("a wish to cancel what nobody knows is answered, so that no job stays open for ever", () => {

@@ -9,7 +9,7 @@ import { CANCELLED, endJob, failedEnd, openEnd } from "./agent-job-end.ts";
 import { foreignOrigin, refuseOrigin } from "./agent-origins.ts";
 import { keepApplied } from "./agent-schedule.ts";
 import type { AgentJob, EndedJob, NotLaunched } from "./agent-state.ts";
-import { isChanging, isDebug, stepOf } from "./job-record.ts";
+import { installOf, isChanging, isDebug, stepOf } from "./job-record.ts";
 import {
   act,
   journal,
@@ -34,7 +34,7 @@ export function startReadyJobs(turn: Turn): void {
       endJob(turn, job, failedEnd("expired", message));
       continue;
     }
-    if (isFull(turn, job) || isComponentBusy(turn, job)) continue;
+    if (isFull(turn, job) || isComponentChanging(turn, job) || isComponentBusy(turn, job)) continue;
     if (needsGrant(turn, job.record)) askGrant(turn, job);
     else launch(turn, job);
   }
@@ -178,6 +178,24 @@ function isFull({ state, rules }: Turn, { record }: AgentJob): boolean {
       ["recovering", "launching", "running"].includes(job.phase),
   );
   return active.length >= (isLooking ? rules.debugJobsMax : rules.jobsMax);
+}
+
+/**
+ * One job at a time changes a component, whoever asks: a server that was set back has forgotten the one
+ * that runs here.
+ */
+function isComponentChanging({ state }: Turn, { record, isGrantAsked }: AgentJob): boolean {
+  if (!isChanging(record) || isGrantAsked) return false;
+  const { component } = stepOf(record);
+  const install = installOf(record.manifest);
+  return [...state.jobs.values()].some(
+    (other) =>
+      other.phase !== "ended" &&
+      (other.phase !== "ready" || other.isGrantAsked) &&
+      isChanging(other.record) &&
+      stepOf(other.record).component === component &&
+      installOf(other.record.manifest) === install,
+  );
 }
 
 /** A status look-up may hold the component's locks: what changes the component waits for its end. */

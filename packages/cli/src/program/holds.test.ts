@@ -19,6 +19,7 @@ const BY_ITSELF: Record<string, string> = {
   "# is deployed": "that component is planned, or has a hold of its own",
   "# is destroyed": "that component is planned, or has a hold of its own",
   "# is deployed without it": "that component is planned, or has a hold of its own",
+  "the agent's inventory has come": "a connected agent sends it when it is welcomed",
   "the setup agent connects": "whoever runs the setup agent keeps it up, and it reconnects",
 };
 

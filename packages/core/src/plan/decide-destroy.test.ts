@@ -49,6 +49,16 @@ describe("for what is no longer wanted, the plan", () => {
     assert.deepEqual(kinds(after.steps), ["destroy api"]);
   });
 
+  test("a destroy that was refused as a way back is asked for again: no release would help", () => {
+    const refused = { ...lastFailure, code: "downgrade" } as const;
+    const there = { api: { deployed: deployedAs(api), lastFailure: refused } };
+    const request = wanted([], { mode: "destroyed" });
+
+    const { holds } = planInstall({ wanted: request, seen: seen({ components: there }), now });
+
+    assert.match(holds[0]?.endsWhen ?? "", /^`exclave install destroy acme`/);
+  });
+
   test("destroys nothing without a wish, and says how to wish it", () => {
     const { steps, holds } = plan([db], { synced, components: both });
 

@@ -3,7 +3,7 @@
 import { digestOf } from "../encoding/sha256.ts";
 import type { ArtifactRef } from "../manifest/manifest.ts";
 import { isTriedInVain } from "./decide-destroy.ts";
-import { atTime, byItself } from "./hold.ts";
+import { atTime, byItself, byNewerRelease } from "./hold.ts";
 import { artifactKey } from "./install-state.ts";
 import { type PlanContext, traceOf } from "./plan-context.ts";
 import type { Decision } from "./plan-install.ts";
@@ -26,6 +26,10 @@ export function decideSync(context: PlanContext): Decision | undefined {
     if (retry.kind === "later") {
       const because = `the sync failed (${code}): ${message}`;
       return { hold: { because, ...atTime(retry.until) } };
+    }
+    if (retry.kind === "not-by-itself" && code === "downgrade") {
+      const because = `the sync failed (${code}): ${message}`;
+      return { hold: { because, ...byNewerRelease(context) } };
     }
     if (retry.kind === "not-by-itself") {
       const because = `the sync failed (${code}): ${message}; ${retry.because}`;

@@ -71,7 +71,16 @@ describe("after a failure, the plan", () => {
 
     const { holds } = plan([db], { synced, components }, { now: later(3_600_000) });
 
-    assert.match(holds[0]?.endsWhen ?? "", /`exclave release`/);
+    assert.match(holds[0]?.endsWhen ?? "", /`exclave release --channel stable`/);
+  });
+
+  test("names the same command when a sync is refused as a way back", () => {
+    const syncFailure = { code: "downgrade", message: "older", at: now, attempts: 1 } as const;
+
+    const { holds } = plan([db], { syncFailure });
+
+    assert.equal(holds[0]?.because, "the sync failed (downgrade): older");
+    assert.match(holds[0]?.endsWhen ?? "", /`exclave release --channel stable` .* is newer/);
   });
 
   test("blocks what depends on it and nobody else, with the reason", () => {

@@ -3,7 +3,7 @@
 import type { ComponentOperation, LastFailure } from "../consequence/failed-attempts.ts";
 import { unreachable } from "../failure.ts";
 import type { ComponentName, Digest } from "../ids.ts";
-import { atTime, byCommand, type Hold } from "./hold.ts";
+import { atTime, byNewerRelease, type Hold } from "./hold.ts";
 import type { PlanContext } from "./plan-context.ts";
 import { askForRetry, decideRetry } from "./retry.ts";
 
@@ -26,12 +26,11 @@ export function failureHold(
     case "later":
       return { component, because: failed, ...atTime(retry.until) };
     case "not-by-itself": {
-      if (failure.code === "downgrade") {
-        // A server that was set back has forgotten the release its agent will not go behind.
-        const newer = byCommand("exclave release", "has made a release that is newer");
-        return { component, because: failed, ...newer };
-      }
       const isLeaving = failure.operation === "destroy";
+      if (failure.code === "downgrade" && !isLeaving) {
+        // A server that was set back has forgotten the release its agent will not go behind.
+        return { component, because: failed, ...byNewerRelease(context) };
+      }
       const end = askForRetry(context, isLeaving ? undefined : "what is deployed changes");
       return { component, because: `${failed}; ${retry.because}`, ...end };
     }

@@ -40,3 +40,8 @@ export function byRelease(
 ): HoldEnd {
   return byCommand(`exclave release --channel ${channel}`, `in the directory of ${app} ${does}`);
 }
+
+/** What ends the refusal of an agent that has seen a newer release than its server knows. */
+export function byNewerRelease(of: { readonly app: string; readonly channel: string }): HoldEnd {
+  return byRelease(of, "has made a release that is newer");
+}

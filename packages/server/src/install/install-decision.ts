@@ -3,6 +3,7 @@
 
 import {
   byCommand,
+  byItself,
   byRelease,
   directionTo,
   type Hold,
@@ -25,6 +26,8 @@ export interface InstallDecision {
 }
 
 export function decideInstall(facts: InstallFacts, now: Instant): InstallDecision {
+  const untold = inventoryHold(facts);
+  if (untold) return { sandbox: { kind: "wait", hold: untold }, steps: [], holds: [untold] };
   const sandbox = planSandbox(facts, now);
   if (sandbox.kind === "wait") {
     const others = channelHold(facts).filter(({ because }) => because !== sandbox.hold.because);
@@ -46,6 +49,15 @@ export function decideInstall(facts: InstallFacts, now: Instant): InstallDecisio
     steps,
     ...(wakeAt === undefined ? {} : { wakeAt }),
     holds: [...holds, ...(facts.install.mode === "present" ? channelHold(facts) : [])],
+  };
+}
+
+/** Whatever is decided before the agent has told what it did meanwhile may be done already, or undo it. */
+function inventoryHold({ agent, isAgentOnline }: InstallFacts): Hold | undefined {
+  if (!agent?.isInventoryWanted || !isAgentOnline) return undefined;
+  return {
+    because: "its agent knows more than this server, and is asked what there is",
+    ...byItself("the agent's inventory has come"),
   };
 }
 

@@ -93,6 +93,8 @@ function componentOrder(
   const wanted = app?.components.find(({ name }) => name === step.component);
   return {
     ...releaseOrder(install, release, [releases.get(release)]),
+    // By the release it was deployed from: a server that was set back has forgotten later ones.
+    ...(step.kind === "destroy" && { rollback: true }),
     step: manifestStepOf(step, deployed, indexes.get(release)),
     limits: wanted?.limits,
     inputs,

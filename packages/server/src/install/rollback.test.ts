@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import { deployInstall, type ReleaseView, setChannel } from "@exclave/api";
+import { deployInstall, destroyInstall, type ReleaseView, setChannel } from "@exclave/api";
 import {
   CRM,
   deployedWorld,
@@ -57,6 +57,23 @@ describe("going back to an older release", () => {
     assert.ok(
       at.install.manifests.slice(0, before).every(({ rollback }) => rollback === undefined),
       "going forward is none",
+    );
+  });
+
+  test("a destroy is always directed as one: a server that was set back forgets what is newer", async (t) => {
+    const at = await deployedWorld(t);
+
+    await at.server.client.call(destroyInstall, { params: { install: "acme" } });
+    await until(
+      () => Promise.resolve(at.install.done),
+      (done) => done.includes("destroy database"),
+      "the last component is destroyed",
+    );
+
+    const destroys = at.install.manifests.filter(({ operation }) => operation === "destroy");
+    assert.deepEqual(
+      destroys.map(({ rollback }) => rollback),
+      [true, true, true],
     );
   });
 

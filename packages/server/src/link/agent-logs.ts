@@ -20,5 +20,7 @@ export async function writableLog(
   if (!agent || row?.audience !== agent.audience || row.attempt !== attempt) return undefined;
   if (row.state.status === "queued") return undefined;
   const durable = await logs.sizeBytes(job, attempt);
-  return row.endedAt === null ? { durable } : { durable, most: row.log?.bytes ?? 0 };
+  // Nobody said how long the log of an abandoned job is: what its agent still has of it is taken.
+  const isOpen = row.endedAt === null || (row.state.status === "unknown" && row.log === null);
+  return isOpen ? { durable } : { durable, most: row.log?.bytes ?? 0 };
 }

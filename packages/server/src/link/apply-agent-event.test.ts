@@ -430,6 +430,27 @@ test("after a lost journal, what the agent had and does not know is ended; the r
   );
 });
 
+test("a job whose end was told to a state that is lost is ended, though its agent still has its log", () => {
+  const open = [
+    jobRow({ id: jobId("a"), state: RUNNING }),
+    jobRow({ id: jobId("b"), state: RUNNING }),
+  ];
+  const jobs = [
+    { job: jobId("a"), attempt: 1, state: "ended" },
+    { job: jobId("b"), attempt: 1, state: "running" },
+  ];
+
+  const result = apply(
+    { type: "inventory", at: 1, jobs },
+    { inventory: inventory(open), install: installRow() },
+  );
+
+  assert.deepEqual(
+    result.jobs.map(({ id, state }) => [id, state.status]),
+    [[jobId("a"), "unknown"]],
+  );
+});
+
 test("a setup agent that lost its journal has its setups counted as lost, and their installs woken", () => {
   const open = [
     jobRow({ audience: "setup", operation: "apply", state: RUNNING, purpose: { kind: "setup" } }),
@@ -466,6 +487,25 @@ test("what the agent destroyed after the backup is no longer taken for deployed"
   assert.deepEqual(idle.components, [emptyComponent(ACME, "api", "command")]);
   assert.ok(idle.audit.some(({ action }) => action === "install.caught_up"));
   assert.deepEqual(changing.components, []);
+});
+
+test("an open destroy, and a job that ended unheard, keep nothing that is destroyed", () => {
+  const row = { ...emptyComponent(ACME, "api", "command"), deployed: deployedRow() };
+  const open = [
+    jobRow({ id: jobId("a"), component: "api", operation: "destroy", state: RUNNING }),
+    jobRow({ id: jobId("b"), component: "api", operation: "apply", state: RUNNING }),
+  ];
+  const jobs = [
+    { job: jobId("a"), attempt: 1, state: "running" },
+    { job: jobId("b"), attempt: 1, state: "ended" },
+  ];
+
+  const { components } = apply(
+    { type: "inventory", at: 1, jobs, destroyed: ["api"] },
+    { install: installRow(), inventory: inventory(open, { components: [row] }) },
+  );
+
+  assert.deepEqual(components, [emptyComponent(ACME, "api", "command")]);
 });
 
 test("what the agent applied after the backup can be taken down by the trace of its release", () => {

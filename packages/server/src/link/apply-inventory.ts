@@ -28,7 +28,12 @@ export function applyInventory(
   event: Inventory,
 ): { readonly writes: AgentEventWrites; readonly details: Record<string, unknown> } {
   const { open = [], undelivered } = facts.inventory ?? {};
-  const found = new Set(event.jobs.map(({ job, attempt }) => `${job}/${attempt}`));
+  // Ends are told before an inventory: one of a job that is open here was told before this server was set back.
+  const found = new Set(
+    event.jobs
+      .filter(({ state }) => state !== "ended")
+      .map(({ job, attempt }) => `${job}/${attempt}`),
+  );
   const lost = open.filter(
     ({ id, attempt }) => !found.has(`${id}/${attempt}`) && !undelivered?.has(id),
   );
@@ -47,7 +52,13 @@ function reconcileDestroyed(
 ): AgentEventWrites {
   const install = before.install ?? facts.install;
   const { components = [], open = [] } = facts.inventory ?? {};
-  const isChanging = (name: string) => open.some(({ component }) => component === name);
+  const abandoned = new Set(before.jobs.map(({ id }) => id));
+  // Another destroy finds nothing to do, however it ends.
+  const isChanging = (name: string) =>
+    open.some(
+      ({ id, component, operation }) =>
+        component === name && operation !== "destroy" && !abandoned.has(id),
+    );
   const rows = components.filter(
     ({ name, deployed, attempted }) =>
       destroyed.includes(name) && (deployed ?? attempted) !== null && !isChanging(name),

@@ -3,10 +3,22 @@
 
 import { audit, type ServerContext } from "../context.ts";
 
-export async function closeLog(
-  context: Pick<ServerContext, "store" | "logs" | "now" | "repeats">,
-  jobId: string,
-): Promise<void> {
+type Context = Pick<ServerContext, "store" | "logs" | "now" | "repeats">;
+
+/** Of the newest jobs; older ones were compared when they ended, or at an earlier start. */
+const LOOKED_AT = 200;
+
+/**
+ * Compares what a crash, or a backup that is older than the logs, left uncompared. Agents do not bring up
+ * again what they once delivered.
+ */
+export async function closeLeftLogs(context: Context): Promise<void> {
+  const { items } = await context.store.read.jobs.find({ limit: LOOKED_AT });
+  for (const { id, log, logComplete } of items)
+    if (log && !logComplete) await closeLog(context, id);
+}
+
+export async function closeLog(context: Context, jobId: string): Promise<void> {
   const { store, logs } = context;
   const job = await store.read.jobs.get(jobId);
   if (!job?.log || job.logComplete) return;

@@ -4,7 +4,7 @@ import type { AgentEvent } from "@exclave/api";
 import { Instant } from "@exclave/core";
 import { createMemoryStore } from "../store/memory/memory-store.ts";
 import type { AgentRow } from "../store/rows.ts";
-import { AGENT, agentRow, installRow, jobRow } from "../testing/rows.ts";
+import { ACME, AGENT, agentRow, installRow, jobRow } from "../testing/rows.ts";
 import { commitLinkWrite } from "./commit-link-write.ts";
 
 const OFFERED_AT = Instant.parse(2_000);
@@ -42,6 +42,39 @@ test("an inventory that comes late takes no job away that the agent took on sinc
   assert.equal(await statusAfterInventory(null), "offered");
   const before = { at: Instant.parse(1_000), because: "its journal is new" };
   assert.equal(await statusAfterInventory(before), "offered");
+});
+
+test("an offer that a new journal is sent again is not lost with the old one", async () => {
+  const store = createMemoryStore();
+  const state = { status: "offered", since: OFFERED_AT, cancelRequested: false } as const;
+  const job = jobRow({ state });
+  const offer = { type: "job_offer", job: job.id, attempt: job.attempt, payload: "" } as const;
+  await store.transaction(async (tx) => {
+    await tx.installs.put(installRow());
+    await tx.jobs.put(job);
+    await tx.agents.put(agentRow({ journalId: "before" }));
+    await tx.outbox.add(ACME, offer);
+  });
+  const [waiting] = await store.read.outbox.waiting(ACME, 1);
+  const now = () => Instant.parse(3_000);
+  await commitLinkWrite({ store, now }, AGENT, 2, {
+    kind: "session",
+    journalId: "after",
+    upAcked: 0,
+    downHead: 1,
+    downAcked: 0,
+    renumbered: [{ row: waiting?.id ?? 0, seq: 1, body: offer }],
+    withdrawn: [],
+    reset: "the agent's journal is a new one",
+    isInventoryWanted: true,
+    hello: { version: "0", platform: "", runtime: "" } as never,
+  });
+  await commitLinkWrite({ store, now }, AGENT, 2, { kind: "acked", seq: 1 });
+
+  const event: AgentEvent = { type: "inventory", at: 2_900, jobs: [] };
+  await commitLinkWrite({ store, now }, AGENT, 2, { kind: "event", seq: 1, event });
+
+  assert.equal((await store.read.jobs.get(job.id))?.state.status, "offered");
 });
 
 test("a job that was offered before the agent lost its journal is lost with it", async () => {

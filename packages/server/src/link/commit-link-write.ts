@@ -104,6 +104,7 @@ async function commitSession(
     // By way of numbers nobody has: a new number may still be another row's old one.
     for (const { row } of write.renumbered) await tx.outbox.assign(row, -row);
     for (const { row, seq } of write.renumbered) await tx.outbox.assign(row, seq);
+    await offerAnew(tx, write.renumbered, context.now());
     await audit(tx, context, {
       actor: agent.id,
       action: "agent.journal_reset",
@@ -120,6 +121,19 @@ async function commitSession(
     await audit(tx, context, { ...connected, details });
   }
   return withdrawn;
+}
+
+/** To a journal that has nothing of them: an inventory of before they came says nothing about them. */
+async function offerAnew(
+  tx: Tables,
+  renumbered: readonly SequencedCommand[],
+  since: Instant,
+): Promise<void> {
+  for (const { body } of renumbered) {
+    const job = body.type === "job_offer" ? await tx.jobs.get(body.job) : undefined;
+    if (job?.state.status !== "offered") continue;
+    await tx.jobs.put({ ...job, state: { ...job.state, since } });
+  }
 }
 
 /** Offers that were cancelled before their agent had them: it never will, so they end here. */

@@ -14,6 +14,7 @@ export { cancelJob } from "../job/cancel-job.ts";
 export { issueJob } from "../job/issue-job.ts";
 export { createMemoryJobLogs, type MemoryLog } from "../job/memory-job-logs.ts";
 export { createJoin, joinAgent } from "../joins.ts";
+export { closeLeftLogs } from "../link/close-log.ts";
 export { createLinkEndpoint, type LinkEndpoint } from "../link/link-endpoint.ts";
 export { createLiveEvents } from "../live-events.ts";
 export { createReconcileLoop, type ReconcileLoop } from "../reconcile-loop.ts";

@@ -8,6 +8,7 @@ import { createMemoryJobLogs } from "../../job/memory-job-logs.ts";
 import { createMemoryStore } from "../../store/memory/memory-store.ts";
 import { AGENT, AT, agentRow, jobRow } from "../../testing/rows.ts";
 import { createAgentQuotas } from "../agent-quota.ts";
+import { closeLeftLogs } from "../close-log.ts";
 import { gatherHello } from "./hello-facts.ts";
 
 const NONCE = "nonce";
@@ -55,13 +56,26 @@ async function endedJob(said: { readonly sha256?: string } = {}) {
   const now = () => Instant.parse(2_000);
   const context = { store, logs, now, repeats: createRepeats({ now }) };
   const options = { nonce: NONCE, settings, quotas: createAgentQuotas() };
-  return { store, job, comeBack: () => gatherHello(context, hello, options) };
+  return {
+    store,
+    job,
+    comeBack: () => gatherHello(context, hello, options),
+    startServer: () => closeLeftLogs(context),
+  };
 }
 
 test("a log that was whole when the server crashed is closed when its agent comes back", async () => {
   const { store, job, comeBack } = await endedJob();
 
   await comeBack();
+
+  assert.equal((await store.read.jobs.get(job.id))?.logComplete, true);
+});
+
+test("a log that is whole is closed when the server starts, though its agent has forgotten the job", async () => {
+  const { store, job, startServer } = await endedJob();
+
+  await startServer();
 
   assert.equal((await store.read.jobs.get(job.id))?.logComplete, true);
 });
