@@ -27,7 +27,7 @@ export * from "./listener/listen-limits.ts";
 export * from "./listener/remote-address.ts";
 export * from "./pack/pack.ts";
 export type { RegistryAuth } from "./registry/authorize.ts";
+export { createRegistryFiles, type RegistryFiles } from "./registry/files/registry-files.ts";
 export * from "./registry/registry.ts";
 export { RegistryError } from "./registry/registry-error.ts";
-export { createRegistryFiles, type RegistryFiles } from "./registry/registry-files.ts";
 export * from "./registry/serve-registry.ts";

@@ -14,7 +14,7 @@ import { collect, digestOf } from "../content/digest.ts";
 import { createLayoutStore } from "../content/layout-store.ts";
 import { mintToken } from "../credentials/token.ts";
 import { packImage } from "../pack/pack.ts";
-import { createRegistryFiles } from "../registry/registry-files.ts";
+import { createRegistryFiles } from "../registry/files/registry-files.ts";
 import { temporaryDirectory } from "../testing/temporary-directory.ts";
 
 const MAIN = join(import.meta.dirname, "registry-main.ts");

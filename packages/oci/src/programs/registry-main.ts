@@ -16,8 +16,8 @@ import { createLayoutStore } from "../content/layout-store.ts";
 import { copyArtifact } from "../copy/copy.ts";
 import type { TokenKey } from "../credentials/token.ts";
 import type { RegistryAuth } from "../registry/authorize.ts";
+import { createRegistryFiles } from "../registry/files/registry-files.ts";
 import { collectGarbage } from "../registry/garbage/collect-garbage.ts";
-import { createRegistryFiles } from "../registry/registry-files.ts";
 import { serveRegistry } from "../registry/serve-registry.ts";
 
 const USAGE = `An OCI registry over a directory.

@@ -9,7 +9,7 @@ import { diskFailure, type FileLock, lockFile, makeDirectory } from "@exclave/ma
 export type DirectoryClaim = FileLock;
 
 /** Makes the directory if need be, and has it to itself from then on. */
-export async function claimDirectory(directory: string): Promise<DirectoryClaim> {
+async function claimDirectory(directory: string): Promise<DirectoryClaim> {
   try {
     await makeDirectory(directory);
     const lock = lockFile(join(directory, "lock"));
@@ -18,6 +18,45 @@ export async function claimDirectory(directory: string): Promise<DirectoryClaim>
     throw explain(directory, reason);
   }
   throw new Failure("conflict", `another registry serves this directory: ${directory}`);
+}
+
+/** A directory that is claimed when it is first needed. */
+export interface Ownership {
+  /** Fails while another registry has the directory; who asks again may find it free. */
+  take(): Promise<void>;
+  /** The claim, if there is one or it is just being made. */
+  settled(): Promise<DirectoryClaim | undefined>;
+}
+
+/** `prepare` makes the directory ready for its new owner. */
+export function createOwnership(directory: string, prepare: () => Promise<void>): Ownership {
+  let claimed: Promise<DirectoryClaim> | undefined;
+
+  return {
+    async take() {
+      claimed ??= takeOver();
+      const mine = claimed;
+      try {
+        await mine;
+      } catch (reason) {
+        // Whoever has the directory may be gone the next time.
+        if (claimed === mine) claimed = undefined;
+        throw reason;
+      }
+    },
+    settled: async () => claimed?.catch(() => undefined),
+  };
+
+  async function takeOver(): Promise<DirectoryClaim> {
+    const claim = await claimDirectory(directory);
+    try {
+      await prepare();
+      return claim;
+    } catch (reason) {
+      claim.release();
+      throw reason;
+    }
+  }
 }
 
 function explain(directory: string, cause: unknown): unknown {

@@ -2,8 +2,8 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Caller } from "./authorize.ts";
+import type { RegistryFiles } from "./files/registry-files.ts";
 import type { Quarantine } from "./quarantine.ts";
-import type { RegistryFiles } from "./registry-files.ts";
 import type { Uploads } from "./upload/uploads.ts";
 
 export interface Exchange {

@@ -10,7 +10,7 @@ import type { Digest } from "@exclave/core";
 import { unlessAbsent } from "@exclave/machine";
 import { blobsOf, childrenOf, parseManifest } from "../content/descriptor.ts";
 import { splitDigest } from "../content/digest.ts";
-import type { RegistryFiles } from "./registry-files.ts";
+import type { RegistryFiles } from "./files/registry-files.ts";
 
 export interface Quarantine {
   /** Whether the manifest and all that this repository should have of it are whole. */

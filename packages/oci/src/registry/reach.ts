@@ -10,7 +10,7 @@ import {
   parseManifest,
 } from "../content/descriptor.ts";
 import { collect } from "../content/digest.ts";
-import type { RegistryFiles } from "./registry-files.ts";
+import type { RegistryFiles } from "./files/registry-files.ts";
 
 export interface Reach {
   /** Whether a digest is one of the roots, held by one of them, or about something that is. */

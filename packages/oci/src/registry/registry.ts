@@ -6,14 +6,14 @@ import { Failure } from "@exclave/core";
 import { diskFailure } from "@exclave/machine";
 import { type Caller, createAuthorizer, type RegistryAuth } from "./authorize.ts";
 import { handleBlob, handleUpload, handleUploads } from "./blobs.ts";
-import { claimDirectory, type DirectoryClaim } from "./claim-directory.ts";
+import { createOwnership } from "./claim-directory.ts";
 import { answer, answerJson, type Exchange } from "./exchange.ts";
-import { collectGarbage, GRACE_MS } from "./garbage/collect-garbage.ts";
+import { createRegistryFiles } from "./files/registry-files.ts";
+import { startCollection } from "./garbage/collection.ts";
 import { handleManifest, handleReferrers, handleTags } from "./manifests.ts";
 import { createQuarantine } from "./quarantine.ts";
 import { createReach } from "./reach.ts";
 import { RegistryError } from "./registry-error.ts";
-import { createRegistryFiles } from "./registry-files.ts";
 import { checkMethod, parseRoute, parseTarget, type Route } from "./route.ts";
 import { createUploads } from "./upload/uploads.ts";
 
@@ -63,8 +63,6 @@ export interface RegistryOptions {
   readonly collect?: { readonly everyMs?: number; readonly graceMs?: number };
 }
 
-const COLLECT_EVERY_MS = 6 * 60 * 60 * 1_000;
-
 export function createRegistry(options: RegistryOptions): Registry {
   const {
     directory,
@@ -83,62 +81,23 @@ export function createRegistry(options: RegistryOptions): Registry {
       onError(new Failure("unavailable", `${digest} was damaged on disk and is quarantined`)),
   });
   const authorizer = createAuthorizer(auth, { reach: createReach(files), now });
-  let opened: Promise<DirectoryClaim> | undefined;
-  let collecting: Promise<void> | undefined;
-  const timer = setInterval(() => {
-    collecting ??= collect();
-  }, options.collect?.everyMs ?? COLLECT_EVERY_MS);
-  timer.unref();
+  const ownership = createOwnership(directory, () => files.blobs.sweep());
+  const collection = startCollection({ directory, uploads, now, onError, ...options.collect });
 
-  return { open, handle, close };
-
-  async function open(): Promise<void> {
-    opened ??= takeOver();
-    const mine = opened;
-    try {
-      await mine;
-    } catch (reason) {
-      // Whoever has the directory may be gone the next time.
-      if (opened === mine) opened = undefined;
-      throw reason;
-    }
-  }
-
-  async function takeOver(): Promise<DirectoryClaim> {
-    const claim = await claimDirectory(directory);
-    try {
-      await files.blobs.sweep();
-      return claim;
-    } catch (reason) {
-      claim.release();
-      throw reason;
-    }
-  }
+  return { open: () => ownership.take(), handle, close };
 
   async function close(): Promise<void> {
-    clearInterval(timer);
-    const claim = await opened?.catch(() => undefined);
+    collection.stop();
+    const claim = await ownership.settled();
     await uploads.close();
     claim?.release();
     // Beside this, the next registry can be at work already.
-    await collecting;
-  }
-
-  async function collect(): Promise<void> {
-    const { graceMs = GRACE_MS } = options.collect ?? {};
-    try {
-      await uploads.dropIdle();
-      await collectGarbage({ directory, now: now(), graceMs });
-    } catch (reason) {
-      onError(reason);
-    } finally {
-      collecting = undefined;
-    }
+    await collection.done();
   }
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
-      await open();
+      await ownership.take();
       await dispatch(request, response);
     } catch (reason) {
       const error = asRegistryError(diskFailure(reason));

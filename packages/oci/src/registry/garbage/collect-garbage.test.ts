@@ -10,7 +10,7 @@ import { type ContentStore, writeBlobBytes } from "../../content/content-store.t
 import { type Descriptor, MEDIA_TYPES } from "../../content/descriptor.ts";
 import { collect, digestOf } from "../../content/digest.ts";
 import { temporaryDirectory } from "../../testing/temporary-directory.ts";
-import { createRegistryFiles, type RegistryFiles } from "../registry-files.ts";
+import { createRegistryFiles, type RegistryFiles } from "../files/registry-files.ts";
 import { openRegistry } from "../testing/open-registry.ts";
 import { collectGarbage, GRACE_MS } from "./collect-garbage.ts";
 

@@ -12,8 +12,8 @@ import { join } from "node:path";
 import type { Digest } from "@exclave/core";
 import { removeDurably, unlessAbsent } from "@exclave/machine";
 import { manifestTypeOf, parseManifest } from "../../content/descriptor.ts";
-import { linksIn, readManifestType } from "../link-files.ts";
-import { createRegistryFiles, type RegistryFiles } from "../registry-files.ts";
+import { linksIn, readManifestType } from "../files/link-files.ts";
+import { createRegistryFiles, type RegistryFiles } from "../files/registry-files.ts";
 
 export interface Collected {
   /** Blobs a repository no longer has, because no manifest of it lists them. */

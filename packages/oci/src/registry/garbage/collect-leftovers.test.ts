@@ -10,7 +10,7 @@ import { writeBlobBytes } from "../../content/content-store.ts";
 import { MEDIA_TYPES } from "../../content/descriptor.ts";
 import { digestOf } from "../../content/digest.ts";
 import { temporaryDirectory } from "../../testing/temporary-directory.ts";
-import { createRegistryFiles } from "../registry-files.ts";
+import { createRegistryFiles } from "../files/registry-files.ts";
 import { collectGarbage, GRACE_MS } from "./collect-garbage.ts";
 
 async function world(t: TestContext) {

@@ -1,16 +1,21 @@
-// Uploads under way, and which request is at which of them.
-// They live as long as the process; a client whose upload is gone starts it again.
+// Uploads under way. They live as long as the process; a client whose upload is gone starts it again.
 
-import { randomUUID } from "node:crypto";
 import type { Readable } from "node:stream";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Digest } from "@exclave/core";
 import { diskFailure } from "@exclave/machine";
 import type { BlobFiles } from "../../content/blob-files.ts";
 import { RegistryError } from "../registry-error.ts";
 import type { Algorithm } from "./file-hash.ts";
 import { receiveBody } from "./receive-body.ts";
-import { createUploadFile, type UploadFile } from "./upload-file.ts";
+import { createUploadFile } from "./upload-file.ts";
+import {
+  createUploadSession,
+  cutOff,
+  inTurn,
+  settle,
+  type Turn,
+  type UploadSession,
+} from "./upload-session.ts";
 
 export interface Upload {
   readonly id: string;
@@ -43,43 +48,21 @@ export interface OwnUpload extends Upload {
   cancel(): Promise<void>;
 }
 
-interface Session {
-  readonly id: string;
-  readonly repository: string;
-  readonly file: UploadFile;
-  turn?: Turn | undefined;
-  usedAt: number;
-}
-
-/** A request that is at an upload. */
-interface Turn {
-  readonly done: Promise<void>;
-  body?: Readable;
-  /** Whether it waits for bytes, and not for the disk. */
-  isListening: boolean;
-}
-
 const IDLE_MS_MAX = 60 * 60 * 1_000;
 const UPLOADS_MAX = 4_096;
-
-const LOOK_MS = 250;
-/** A request that brings nothing from one look to the next, and the next, stands still. */
-const STILL_LOOKS = 2;
-const LOOKS_MAX = 12;
 
 export function createUploads(
   blobs: BlobFiles,
   now: () => number,
   { uploadsMax = UPLOADS_MAX } = {},
 ): Uploads {
-  const sessions = new Map<string, Session>();
+  const sessions = new Map<string, UploadSession>();
 
   return { begin, find, take, dropIdle, close };
 
   async function begin(repository: string, algorithm: Algorithm): Promise<Upload> {
     if (sessions.size >= uploadsMax) await makeRoom();
-    const file = createUploadFile(blobs, algorithm);
-    const session: Session = { id: randomUUID(), repository, file, usedAt: now() };
+    const session = createUploadSession(repository, createUploadFile(blobs, algorithm), now());
     sessions.set(session.id, session);
     return show(session);
   }
@@ -98,7 +81,7 @@ export function createUploads(
     return show(lookUp(repository, id));
   }
 
-  function lookUp(repository: string, id: string): Session {
+  function lookUp(repository: string, id: string): UploadSession {
     const session = sessions.get(id);
     if (session?.repository === repository) return session;
     throw new RegistryError("BLOB_UPLOAD_UNKNOWN", "there is no such upload");
@@ -113,20 +96,10 @@ export function createUploads(
     while (session.turn) await cutOff(session.turn);
     // The one before may have finished it, or dropped it.
     lookUp(repository, id);
-    const { promise: done, resolve } = Promise.withResolvers<void>();
-    const turn: Turn = { done, isListening: false };
-    session.turn = turn;
-    try {
-      await work(own(session, turn));
-    } finally {
-      session.file.rest();
-      session.turn = undefined;
-      session.usedAt = now();
-      resolve();
-    }
+    await inTurn(session, now, (turn) => work(own(session, turn)));
   }
 
-  function own(session: Session, turn: Turn): OwnUpload {
+  function own(session: UploadSession, turn: Turn): OwnUpload {
     return Object.assign(show(session), {
       async append(body: Readable) {
         turn.body = body;
@@ -147,7 +120,7 @@ export function createUploads(
   }
 
   /** On a full disk, what an upload holds helps nobody. */
-  async function orDrop(session: Session, work: () => Promise<void>): Promise<void> {
+  async function orDrop(session: UploadSession, work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } catch (reason) {
@@ -156,7 +129,7 @@ export function createUploads(
     }
   }
 
-  async function drop(session: Session): Promise<void> {
+  async function drop(session: UploadSession): Promise<void> {
     if (sessions.delete(session.id)) await session.file.remove();
   }
 
@@ -177,7 +150,7 @@ export function createUploads(
 }
 
 /** Live: its size grows with the upload. */
-function show({ id, repository, file }: Session): Upload {
+function show({ id, repository, file }: UploadSession): Upload {
   return {
     id,
     repository,
@@ -185,26 +158,6 @@ function show({ id, repository, file }: Session): Upload {
       return file.size;
     },
   };
-}
-
-/** A request that has all its bytes goes on to its end, and is waited for. */
-async function cutOff({ body, done }: Turn): Promise<void> {
-  body?.destroy();
-  await done;
-}
-
-/**
- * A connection that broke may leave megabytes in the system's hands, and its end shows only behind
- * them. So whoever asks how far the upload is waits until the request at it has ended or stands
- * still. One that goes on and on is alive, and the answer is how far it is by now.
- */
-async function settle(session: Session): Promise<void> {
-  let still = 0;
-  for (let look = 0; session.turn && look < LOOKS_MAX && still < STILL_LOOKS; look++) {
-    const { size } = session.file;
-    await Promise.race([session.turn.done, sleep(LOOK_MS, undefined, { ref: false })]);
-    still = session.turn?.isListening && session.file.size === size ? still + 1 : 0;
-  }
 }
 
 function storageFailure(reason: unknown): unknown {

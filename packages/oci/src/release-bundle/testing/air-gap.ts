@@ -28,7 +28,7 @@ import { RELEASE_TYPE } from "../../formats/media-types.ts";
 import { createSigner, signStatement, writeStatement } from "../../formats/release-statement.ts";
 import { writeDocument } from "../../formats/write-document.ts";
 import { packIndex } from "../../pack/pack.ts";
-import { createRegistryFiles } from "../../registry/registry-files.ts";
+import { createRegistryFiles } from "../../registry/files/registry-files.ts";
 import { serveRegistry } from "../../registry/serve-registry.ts";
 import { temporaryDirectory } from "../../testing/temporary-directory.ts";
 

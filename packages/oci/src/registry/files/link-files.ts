@@ -5,9 +5,9 @@ import { join } from "node:path";
 import type { Digest } from "@exclave/core";
 import { unlessAbsent } from "@exclave/machine";
 import { z } from "zod";
-import { readFileIfThere } from "../content/blob-files.ts";
-import { Descriptor } from "../content/descriptor.ts";
-import { splitDigest } from "../content/digest.ts";
+import { readFileIfThere } from "../../content/blob-files.ts";
+import { Descriptor } from "../../content/descriptor.ts";
+import { splitDigest } from "../../content/digest.ts";
 
 export const ManifestLink = z.object({ mediaType: z.string() });
 export type ManifestLink = z.infer<typeof ManifestLink>;

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
-import { writeFileDurably } from "../content/blob-files.ts";
-import { type Descriptor, MEDIA_TYPES } from "../content/descriptor.ts";
-import { digestOf } from "../content/digest.ts";
-import { describeContentStore } from "../content/testing/content-store.ts";
-import { temporaryDirectory } from "../testing/temporary-directory.ts";
-import { createReach } from "./reach.ts";
+import { writeFileDurably } from "../../content/blob-files.ts";
+import { type Descriptor, MEDIA_TYPES } from "../../content/descriptor.ts";
+import { digestOf } from "../../content/digest.ts";
+import { describeContentStore } from "../../content/testing/content-store.ts";
+import { temporaryDirectory } from "../../testing/temporary-directory.ts";
+import { createReach } from "../reach.ts";
 import { createRegistryFiles } from "./registry-files.ts";
 
 describeContentStore("the registry's files", async (t) =>
