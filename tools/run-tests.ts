@@ -16,6 +16,7 @@ const SUITES = {
       "tests/*.test.ts",
       "tools/**/*.test.ts",
       "tests/simulation/*.test.ts",
+      "tests/tls/*.test.ts",
       "tests/mutations/*.test.ts",
     ],
     concurrency: 2,

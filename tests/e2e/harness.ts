@@ -37,6 +37,8 @@ export interface World {
   attempt(...args: readonly string[]): Promise<CommandResult>;
   /** The same, run in that directory. */
   attemptIn(directory: string, ...args: readonly string[]): Promise<CommandResult>;
+  /** The same, with another environment. */
+  attemptWith(environment: NodeJS.ProcessEnv, ...args: readonly string[]): Promise<CommandResult>;
   json<Value>(...args: readonly string[]): Promise<Value>;
   install(name: string): Promise<InstallView>;
   jobs(...args: readonly string[]): Promise<JobView[]>;
@@ -87,6 +89,8 @@ export async function createWorld(
     async attemptIn(directory, ...args) {
       return run(process.execPath, [EXCLAVE, ...args], { cwd: directory, env: env() });
     },
+    attemptWith: (environment, ...args) =>
+      run(process.execPath, [EXCLAVE, ...args], { cwd: place, env: environment }),
     async exclave(...args) {
       const result = await world.attempt(...args);
       assert.equal(

@@ -151,6 +151,7 @@ export function createAgentSide(world: World, home: Home, server: ServerSide): A
       keys: home.joiningKeys,
       insecureHttp: true,
       now: world.time.now,
+      findCa: () => Promise.reject(new Failure("bug", "there is no TLS in the simulation")),
       post: (_, body) =>
         Promise.race([
           server.join(body),

@@ -204,6 +204,7 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
     repeats: createRepeats({ now }),
     readApp,
     publicUrl: () => "http://127.0.0.1",
+    caFingerprint: () => undefined,
     installsDirectory: "/installs",
     now,
     startedAt: now(),

@@ -6,7 +6,7 @@ import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { type AgentKind, createSystemTimers } from "@exclave/api";
 import { evaluateConfig, refusePlainHttp } from "@exclave/core";
-import { makePrivate } from "@exclave/machine";
+import { makePrivate, type ProxyVariables } from "@exclave/machine";
 import { type Agent, startAgent } from "./agent.ts";
 import { agentRules } from "./agent-rules.ts";
 import { CLOCK_SKEW_MS } from "./core/agent-limits.ts";
@@ -16,6 +16,8 @@ import { createJobs } from "./job/jobs.ts";
 import type { Workplace } from "./job/prepare-job.ts";
 import { createSpool } from "./job/spool.ts";
 import { createSqliteJournal } from "./journal/sqlite-journal.ts";
+import { createDial } from "./link/dial-server.ts";
+import { openLink } from "./link/link-client.ts";
 import type { Log } from "./log.ts";
 import { createNotices } from "./notices.ts";
 import { openPlace } from "./place.ts";
@@ -36,6 +38,8 @@ export interface ComposeOptions {
   readonly platform: string;
   /** Plain HTTP beyond loopback was asked for in so many words. */
   readonly insecureHttp?: boolean | undefined;
+  /** What the machine's network wants in front of the server. */
+  readonly proxy?: ProxyVariables | undefined;
   /** The machine's search path, handed on to jobs. */
   readonly path: string;
   /** The journal was damaged while the agent ran: it has to start anew. */
@@ -48,7 +52,7 @@ export interface ComposeOptions {
 const FREE_BYTES_MIN = 256 * 1024 * 1024;
 
 export async function composeAgent(options: ComposeOptions): Promise<Agent> {
-  const { kind, home, now, log, version, platform, random } = options;
+  const { kind, home, now, log, version, platform, random, proxy } = options;
   const own = join(home, "agent");
   for (const place of [own, join(home, "vault"), join(home, "spool")]) await makePrivate(place);
   const identityPath = join(own, "identity.json");
@@ -87,6 +91,7 @@ export async function composeAgent(options: ComposeOptions): Promise<Agent> {
       evaluate: evaluateConfig,
       sandboxDefaults,
       origins: () => trust.current().origins,
+      ca: identity.serverCa,
     };
     const timers = createSystemTimers();
     const jobs = createJobs({ runtime, spool, journal, place, now, timers, log });
@@ -109,8 +114,10 @@ export async function composeAgent(options: ComposeOptions): Promise<Agent> {
       insecureHttp: options.insecureHttp,
       ...(options.onDamaged && { onDamaged: options.onDamaged }),
       timers,
+      link: (wishes) => openLink({ ...wishes, dial: createDial({ ca: identity.serverCa, proxy }) }),
       ...(images !== undefined && {
-        publish: (grant) => publishImages(images, grant, trust.current().origins),
+        publish: (grant) =>
+          publishImages(images, grant, { origins: trust.current().origins, ca: identity.serverCa }),
       }),
       now,
       random,

@@ -22,6 +22,7 @@ import {
   TEST_CLOCK_VARIABLE,
   wantsInsecureHttp,
 } from "@exclave/core";
+import { proxyIn } from "@exclave/machine";
 import { composeAgent } from "./compose.ts";
 import { readCheckpoints } from "./journal/read-checkpoints.ts";
 import { createLog, isLogLevel } from "./log.ts";
@@ -67,6 +68,7 @@ async function main(): Promise<void> {
     insecureHttp: values["insecure-http"] || wantsInsecureHttp(process.env[INSECURE_HTTP_VARIABLE]),
     version: VERSION,
     platform: `${process.platform}/${process.arch}`,
+    proxy: proxyIn(process.env),
     path: process.env.PATH ?? "",
     // Whoever keeps this program up starts it again, on a new journal.
     onDamaged: (reason) => {

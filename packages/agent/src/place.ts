@@ -43,19 +43,20 @@ interface OwnMemory {
 /** Where this agent's jobs run, and for an install agent what is its install's own. */
 export async function openPlace(
   options: Pick<ComposeOptions, "kind" | "home" | "path" | "now">,
-  identity: Pick<Identity, "audience" | "install" | "app">,
+  identity: Pick<Identity, "audience" | "install" | "app" | "serverCa">,
   { journal, trust, notices }: OwnMemory,
 ): Promise<Place> {
   const { kind, home, path, now } = options;
   const memory = journal;
   const role = () => trust.role("release");
   const origins = () => trust.current().origins;
-  const withVendor = openedByGrant(origins);
+  const vendor = { origins, ca: identity.serverCa };
+  const withVendor = openedByGrant(vendor);
   if (kind !== "install") {
     const directory = join(home, "runtime");
     const find = createFindStatement({ memory, role, withVendor });
     return {
-      runtime: createProcessRuntime({ directory, ...imagesIn(directory, notices, origins), path }),
+      runtime: createProcessRuntime({ directory, ...imagesIn(directory, notices, vendor), path }),
       gate: createReleaseGate({ kind, memory, find }),
     };
   }
@@ -80,11 +81,17 @@ export async function openPlace(
   return { runtime, install, gate, sandboxRules: sandbox };
 }
 
+interface Vendor {
+  readonly origins: () => readonly string[];
+  /** In PEM: who vouches for the vendor's registry. */
+  readonly ca: string | undefined;
+}
+
 /** The vendor's registry, as far as the server opened it for one job. */
-function openedByGrant(origins: () => readonly string[]): StatementSources["withVendor"] {
+function openedByGrant({ origins, ca }: Vendor): StatementSources["withVendor"] {
   return async ({ registryUrl: url, token, credential }, read) => {
     const access = givenAccess({ token, credential });
-    const client = createRegistryClient({ url, origins: origins(), ...access });
+    const client = createRegistryClient({ url, origins: origins(), ca, ...access });
     try {
       return await read(client);
     } finally {
@@ -113,13 +120,13 @@ function openedWith(registry: OwnRegistry): OwnStatements["withRegistry"] {
 function imagesIn(
   directory: string,
   notices: Notices | undefined,
-  origins?: () => readonly string[],
+  vendor?: Vendor,
 ): Pick<ProcessRuntimeOptions, "openImage" | "seals" | "onImageChanged"> {
   const seals = createTreeSeals();
   const baseLayers = join(directory, "base-layers");
   const onImageChanged = async (because: string) =>
     notices?.say({ code: "image_changed", because });
-  const openImage = createRegistryImages({ baseLayers, seals, origins, onImageChanged });
+  const openImage = createRegistryImages({ baseLayers, seals, ...vendor, onImageChanged });
   return { openImage, seals, onImageChanged };
 }
 

@@ -15,6 +15,15 @@ export interface ClientOptions {
   readonly token?: string;
   /** The system's unless given. */
   readonly timers?: Pick<Timers, "sleep">;
+  /** The platform's unless given; one that pins a certificate authority, for example. */
+  readonly fetch?: (url: string, init: ClientRequest) => Promise<Response>;
+}
+
+export interface ClientRequest {
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | AsyncIterable<Uint8Array>;
+  readonly signal?: AbortSignal;
 }
 
 export interface CallInput<C extends Call> {
@@ -34,6 +43,7 @@ export interface Client {
 
 export function createClient(options: ClientOptions): Client {
   const { url, token, timers = createSystemTimers() } = options;
+  const ask = options.fetch ?? platformFetch;
   const base = url.replace(/\/+$/, "");
   return {
     url: base,
@@ -87,7 +97,7 @@ export function createClient(options: ClientOptions): Client {
 
   async function request<C extends Call>(call: C, input: CallInput<C>): Promise<Response> {
     for (let retries = 0; ; retries++) {
-      const response = await ask(call, input);
+      const response = await send(call, input);
       if (response.ok) return response;
       const isRetried = response.status === 429 && call.method === "GET" && retries < RETRIES_MAX;
       if (!isRetried) throw await problemOf(response);
@@ -96,10 +106,10 @@ export function createClient(options: ClientOptions): Client {
     }
   }
 
-  async function ask<C extends Call>(call: C, input: CallInput<C>): Promise<Response> {
+  async function send<C extends Call>(call: C, input: CallInput<C>): Promise<Response> {
     const target = base + fillPath(call.path, input.params) + queryText(input.query);
     try {
-      return await fetch(target, {
+      return await ask(target, {
         method: call.method,
         headers: {
           ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
@@ -107,14 +117,20 @@ export function createClient(options: ClientOptions): Client {
           ...(call.consumes === "bytes" ? { "content-type": "application/octet-stream" } : {}),
         },
         ...(call.consumes === "json" ? { body: JSON.stringify(input.body ?? {}) } : {}),
-        ...(call.consumes === "bytes" ? { body: input.body as never, duplex: "half" } : {}),
+        ...(call.consumes === "bytes" ? { body: input.body as AsyncIterable<Uint8Array> } : {}),
         ...(input.signal ? { signal: input.signal } : {}),
       });
     } catch (reason) {
       if (input.signal?.aborted) throw input.signal.reason;
+      if (reason instanceof Failure) throw reason;
       throw new Failure("unavailable", `cannot reach the server at ${base}`, { cause: reason });
     }
   }
+}
+
+function platformFetch(url: string, { body, ...init }: ClientRequest): Promise<Response> {
+  const isStream = body !== undefined && typeof body !== "string";
+  return fetch(url, { ...init, body: body as never, ...(isStream && { duplex: "half" }) } as never);
 }
 
 /** Spread a little, so that those who were refused together do not come back together. */

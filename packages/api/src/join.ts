@@ -8,8 +8,13 @@ import { z } from "zod";
 export const AgentKind = z.enum(["build", "setup", "install"]);
 export type AgentKind = z.infer<typeof AgentKind>;
 
+/** sha256 of a certificate authority's public key. */
+export const CaFingerprint = z.string().regex(/^sha256:[0-9a-f]{64}$/);
+
 export const JoinString = z.object({
   url: z.url(),
+  /** Of the authority that has to vouch for the server, before it is told anything. */
+  caFingerprint: CaFingerprint.optional(),
   kind: AgentKind,
   audience: Audience,
   /** The install's name, for people to read, and the app it is a copy of. */

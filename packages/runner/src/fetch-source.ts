@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Failure, type JobDocument } from "@exclave/core";
+import { createServerFetch } from "@exclave/machine";
 import { MEDIA_TYPES, unpackLayer, verified } from "@exclave/oci";
 
 export interface FetchSourceOptions {
@@ -22,12 +23,10 @@ export async function fetchSource(options: FetchSourceOptions): Promise<void> {
   const archive = join(workDirectory, "source.tar");
   await mkdir(directory, { recursive: true });
 
-  const response = await fetch(source.url, {
-    headers: { authorization: `Bearer ${source.token}` },
-    // Its token is for this address and no other.
-    redirect: "error",
-    signal,
-  }).catch((cause) => {
+  // Its token is for this address and no other: no redirect is followed.
+  const ask = createServerFetch({ ca: source.ca });
+  const headers = { authorization: `Bearer ${source.token}` };
+  const response = await ask(source.url, { headers, signal }).catch((cause) => {
     throw new Failure("unavailable", "cannot reach the server for the source", { cause });
   });
   if (!response.ok || !response.body) {

@@ -274,8 +274,8 @@ function sourceRegistry(document: JobDocument): ContentStore {
   return client(needed(document.registry, "registry to read from"));
 }
 
-function client({ url, origins, ...access }: RegistryAccess): ContentStore {
-  return createRegistryClient({ url, origins, ...givenAccess(access) });
+function client({ url, origins, ca, ...access }: RegistryAccess): ContentStore {
+  return createRegistryClient({ url, origins, ca, ...givenAccess(access) });
 }
 
 function needed<Value>(value: Value | undefined, what: string): Value {

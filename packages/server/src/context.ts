@@ -40,6 +40,8 @@ export interface ServerContext {
   readonly readApp: (release: ReleaseRow) => AppConfig;
   /** Where agents and people reach this server. */
   readonly publicUrl: () => string;
+  /** Of the authority whose certificates this server shows; undefined where nothing is to be pinned. */
+  readonly caFingerprint: () => string | undefined;
   readonly now: () => Instant;
   readonly startedAt: Instant;
   readonly version: string;

@@ -31,7 +31,7 @@ export interface NewJoin {
 
 export async function createJoin(
   tx: Tables,
-  context: Pick<ServerContext, "trust" | "publicUrl" | "now">,
+  context: Pick<ServerContext, "trust" | "publicUrl" | "caFingerprint" | "now">,
   { kind, audience, install, by }: NewJoin,
 ): Promise<Join> {
   const createdAt = context.now();
@@ -55,7 +55,9 @@ export async function createJoin(
   const trustDigest = context.trust.current().digest;
   const url = context.publicUrl();
   const about = install && { install: InstallName.parse(install.name), app: install.app };
-  const join = { url, kind, audience, ...about, secret, trustDigest };
+  const fingerprint = context.caFingerprint();
+  const pin = fingerprint === undefined ? {} : { caFingerprint: fingerprint };
+  const join = { url, ...pin, kind, audience, ...about, secret, trustDigest };
   return { joinString: encodeJoinString(join), expiresAt };
 }
 

@@ -16,6 +16,7 @@ import {
   listTokens,
 } from "@exclave/api";
 import { verifyChain } from "@exclave/core";
+import { createServerFetch, findServerCa } from "@exclave/machine";
 import { temporaryDirectory } from "./testing/temporary-directory.ts";
 
 const PROGRAM = new URL("./main.ts", import.meta.url).pathname;
@@ -164,7 +165,23 @@ test("wrong arguments are answered with how it is used", async () => {
   assert.match(text, /usage: server --data DIR --address HOST:PORT/);
 });
 
-test("listens beyond loopback, or tells agents to come in the clear, only when asked to", async (t) => {
+test("with --tls it says which authority vouches for it, and only that one does", async (t) => {
+  const data = join(await temporaryDirectory(t), "server");
+  const child = launch(["--data", data, "--address", "127.0.0.1:0", "--tls"]);
+  t.after(() => child.kill("SIGKILL"));
+  assert.ok(child.stdout);
+  const [line] = (await once(createInterface(child.stdout), "line")) as [string];
+  const { url, caFingerprint } = JSON.parse(line) as { url: string; caFingerprint: string };
+
+  const ca = await findServerCa(url, caFingerprint);
+  const answer = await createServerFetch({ ca })(`${url}/healthz`);
+
+  assert.match(url, /^https:/);
+  assert.equal(answer.status, 200);
+  await assert.rejects(createServerFetch({})(`${url}/healthz`), /certificate/);
+});
+
+test("is told that a balancer terminates TLS, or that agents come in the clear, in so many words", async (t) => {
   const data = join(await temporaryDirectory(t), "server");
   const refusal = async (...args: string[]) => {
     const child = launch(["--data", data, ...args]);
@@ -172,13 +189,12 @@ test("listens beyond loopback, or tells agents to come in the clear, only when a
     return ended(child);
   };
 
-  const open = await refusal("--address", "0.0.0.0:0");
+  const open = await refusal("--address", "127.0.0.1:0", "--behind-tls-balancer");
   const clear = await refusal("--address", "127.0.0.1:0", "--public-url", "http://192.0.2.1");
 
-  for (const { code, text } of [open, clear]) {
-    assert.equal(code, 2);
-    assert.match(text, /in the clear.*--insecure-http/);
-  }
+  assert.deepEqual([open.code, clear.code], [2, 2]);
+  assert.match(open.text, /--behind-tls-balancer needs --public-url https/);
+  assert.match(clear.text, /in the clear.*--insecure-http/);
   // A proxy in front that terminates TLS.
   const proxied = launch([
     "--data",

@@ -1,4 +1,5 @@
-// The server program: node main.ts --data DIR --address HOST:PORT [--public-url URL] [--insecure-http]
+// The server program: node main.ts --data DIR --address HOST:PORT [--public-url URL]
+//   [--tls | --tls-certificate FILE --tls-key FILE [--tls-ca FILE] | --behind-tls-balancer] [--insecure-http]
 
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -14,7 +15,9 @@ import { pino } from "pino";
 import { type RunningServer, startServer } from "./server.ts";
 import { connectSigner, startSignerProcess } from "./signer/open-signer.ts";
 
-const USAGE = "server --data DIR --address HOST:PORT [--public-url URL] [--insecure-http]";
+const USAGE =
+  "server --data DIR --address HOST:PORT [--public-url URL] [--tls | --tls-certificate FILE --tls-key FILE " +
+  "[--tls-ca FILE] | --behind-tls-balancer] [--insecure-http]";
 
 const log = pino({ level: process.env["EXCLAVE_LOG_LEVEL"] ?? "info" }, pino.destination(2));
 
@@ -39,8 +42,9 @@ try {
       socket === undefined ? startSignerProcess(keys, { log }) : connectSigner(socket, { log }),
   });
   stopOnSignal(server);
-  process.stdout.write(`${JSON.stringify({ ready: true, url: server.url })}\n`);
-  log.info({ url: server.url }, "the server is listening");
+  const caFingerprint = server.context.caFingerprint();
+  process.stdout.write(`${JSON.stringify({ ready: true, url: server.url, caFingerprint })}\n`);
+  log.info({ url: server.url, caFingerprint }, "the server is listening");
 } catch (reason) {
   const failure = asFailure(reason);
   if (failure.code === "bug") log.fatal({ reason }, "the server cannot start");
@@ -52,7 +56,8 @@ try {
 }
 
 function readArguments(args: string[]) {
-  const { data, address, "public-url": publicUrl, "insecure-http": insecure } = parse(args);
+  const values = parse(args);
+  const { data, address, "public-url": publicUrl, "insecure-http": insecure } = values;
   const match = /^(.+):(\d{1,5})$/.exec(address ?? "");
   if (data === undefined || !match) throw new Failure("invalid", `usage: ${USAGE}`);
   const [, host = "", port = ""] = match;
@@ -62,16 +67,33 @@ function readArguments(args: string[]) {
   const reached = publicUrl?.replace(/\/+$/, "");
   const insecureHttp = insecure || wantsInsecureHttp(process.env[INSECURE_HTTP_VARIABLE]);
   const place = { data, host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(port) };
-  return { ...place, insecureHttp, ...(reached ? { publicUrl: reached } : {}) };
+  const tls = {
+    isForced: values.tls,
+    certificateFile: values["tls-certificate"],
+    keyFile: values["tls-key"],
+    caFile: values["tls-ca"],
+    isBehindBalancer: values["behind-tls-balancer"],
+  };
+  return { ...place, insecureHttp, tls, ...(reached ? { publicUrl: reached } : {}) };
 }
 
 function parse(args: string[]) {
   try {
     const text = { type: "string" } as const;
-    const insecure = { type: "boolean", default: false } as const;
+    const flag = { type: "boolean", default: false } as const;
     return parseArgs({
       args,
-      options: { data: text, address: text, "public-url": text, "insecure-http": insecure },
+      options: {
+        data: text,
+        address: text,
+        "public-url": text,
+        tls: flag,
+        "tls-certificate": text,
+        "tls-key": text,
+        "tls-ca": text,
+        "behind-tls-balancer": flag,
+        "insecure-http": flag,
+      },
     }).values;
   } catch (cause) {
     throw new Failure("invalid", `${(cause as Error).message}; usage: ${USAGE}`, { cause });

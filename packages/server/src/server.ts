@@ -3,7 +3,7 @@
 import type { AddressInfo } from "node:net";
 import { resolve } from "node:path";
 import { createSystemTimers } from "@exclave/api";
-import { Failure, InstallId, Instant, refusePlainHttp, refusePlainListener } from "@exclave/core";
+import { Failure, InstallId, Instant, refusePlainHttp } from "@exclave/core";
 import { writeDurably } from "@exclave/machine";
 import { createRegistryFiles, LISTEN_LIMITS, type ListenLimits, type Registry } from "@exclave/oci";
 import type { Logger } from "pino";
@@ -34,6 +34,8 @@ import { startSignerProcess } from "./signer/open-signer.ts";
 import type { Signer } from "./signer/signer.ts";
 import { openStore } from "./store/open-store.ts";
 import type { Store } from "./store/store.ts";
+import { planListener, type TlsSettings } from "./tls/listener-tls.ts";
+import { openListener } from "./tls/open-listener.ts";
 import { openTrust, type Trust } from "./trust/trust.ts";
 import { createVendorRegistry } from "./vendor-registry.ts";
 
@@ -59,6 +61,8 @@ export interface ServerOptions {
   readonly logBytesMax?: number;
   /** Plain HTTP beyond loopback was asked for in so many words. */
   readonly insecureHttp?: boolean;
+  /** By its own authority beyond loopback, and plain on it, unless said. */
+  readonly tls?: TlsSettings;
   /** What a peer may take; those of every listener unless said. */
   readonly limits?: Partial<ListenLimits>;
   /** How long a log request or a debug command goes on without a reader. */
@@ -66,14 +70,19 @@ export interface ServerOptions {
 }
 
 export interface RunningServer {
+  /** How agents and people reach it. */
   readonly url: string;
+  /** Where it listens. */
+  readonly listening: string;
   readonly context: ServerContext;
+  /** Looks at once whether the listener is to have another certificate. */
+  lookAtCertificate(): Promise<void>;
   close(): Promise<void>;
 }
 
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { insecureHttp = false, publicUrl } = options;
-  refusePlainListener(options.host, insecureHttp);
+  planListener(options);
   if (publicUrl !== undefined) refusePlainHttp(publicUrl, insecureHttp);
   const directory = await claimDataDirectory(resolve(options.data));
   try {
@@ -101,7 +110,17 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   await ensureAdminToken(store, directory.adminToken, now);
 
   const timers = createSystemTimers();
+  const listener = await openListener({
+    plan: planListener(options),
+    host: options.host,
+    publicUrl: options.publicUrl,
+    keys: directory.keys,
+    now,
+    timers,
+    log,
+  });
   let url = options.publicUrl;
+  let listening = "";
   let trust: Trust | undefined;
   const apps = createAppChecker();
   const readApp = createAppReader();
@@ -157,6 +176,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     apps,
     readApp,
     publicUrl: () => url ?? "",
+    caFingerprint: () => listener.caFingerprint(),
     now,
     startedAt: now(),
     version: SERVER_VERSION,
@@ -179,13 +199,16 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   const rest = createRestServer(() => context, {
     registry: { handle: (request, response) => vendorRegistry().handle(request, response) },
     limits: { ...LISTEN_LIMITS, ...options.limits },
+    tls: listener.tls,
   });
+  const certificate = "setSecureContext" in rest.server ? listener.keep(rest.server) : undefined;
   rest.server.on("upgrade", (request, socket, head) => link.handleUpgrade(request, socket, head));
 
   try {
     await listen(rest.app, options);
     const { port } = rest.server.address() as AddressInfo;
-    url ??= `http://${options.host}:${port}`;
+    listening = `${listener.scheme}://${hostInUrl(options.host)}:${port}`;
+    url ??= listening;
     // After listening: the trust document names the origin that agents pull from.
     const origin = () => new URL(context.publicUrl()).origin;
     trust = await openTrust({ store, signer, directory: directory.trust, origin, now, log });
@@ -195,6 +218,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     });
     await trust.keepCurrent();
   } catch (reason) {
+    certificate?.stop();
     await link.close();
     await apps.close();
     await rest.app.close();
@@ -207,7 +231,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   releases.mark("releases");
   await markAll();
   await closeLogs();
-  return { url, context, close };
+  return { url, listening, context, lookAtCertificate: async () => certificate?.look(), close };
 
   async function markAll(): Promise<void> {
     try {
@@ -243,6 +267,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
 
   async function close(): Promise<void> {
     clearInterval(renewing);
+    certificate?.stop();
     context.followers.stop();
     clearInterval(flushing);
     await link.close();
@@ -255,6 +280,10 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     await store.close();
     directory.release();
   }
+}
+
+function hostInUrl(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
 }
 
 async function listen(

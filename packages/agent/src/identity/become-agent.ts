@@ -11,7 +11,7 @@ import type { Journal } from "../journal/journal.ts";
 import { adoptTrust, readFromServer } from "../trust/adopt-trust.ts";
 import { createTrustFile, readTrustFile, type TrustFile } from "../trust/trust-file.ts";
 import { type Identity, keepIdentity, readIdentity } from "./identity.ts";
-import { joinServer, postJoin } from "./join.ts";
+import { joinPorts, joinServer } from "./join.ts";
 import { keptJoiningKeys } from "./joining-keys.ts";
 
 /** The identity it has, or the one a join string gives it. The string is spent and then gone. */
@@ -32,11 +32,11 @@ export async function becomeAgent(
     return awaitJoinString(options, joinFile, own, journal);
   }
   try {
-    const { insecureHttp } = options;
+    const { insecureHttp, proxy } = options;
     const keysPath = join(own, "joining.json");
     const keys = await keptJoiningKeys(keysPath, joinString);
-    const request = { joinString, kind, insecureHttp, now: now(), keys, post: postJoin };
-    const joined = await joinServer(request);
+    const request = { joinString, kind, insecureHttp, now: now(), keys };
+    const joined = await joinServer({ ...request, ...joinPorts(proxy) });
     const { identity } = joined;
     // The server knows nothing of what an earlier agent said from this journal.
     if (!journal.load().fresh) journal.commit([{ kind: "restart", journalId: randomUUID() }]);
@@ -72,7 +72,7 @@ async function keptTrust(
 }
 
 async function ownTrust(
-  { keys: pinned, serverUrl }: Identity,
+  { keys: pinned, serverUrl, serverCa }: Identity,
   path: string,
   now: () => number,
 ): Promise<TrustFile> {
@@ -82,7 +82,12 @@ async function ownTrust(
     const message = `${path} is missing: this agent does not know whom to trust and has to join anew`;
     throw new Failure("unauthenticated", message);
   }
-  const adopted = await adoptTrust({ serverUrl, pinned, now: now(), read: readFromServer });
+  const adopted = await adoptTrust({
+    serverUrl,
+    pinned,
+    now: now(),
+    read: readFromServer(serverCa),
+  });
   return createTrustFile(path, adopted, now);
 }
 

@@ -21,6 +21,8 @@ export const Identity = z.object({
   app: AppId.optional(),
   keyGeneration: z.int().positive(),
   serverUrl: z.url(),
+  /** In PEM: the authority that has to vouch for the server; the machine's roots unless given. */
+  serverCa: z.string().optional(),
   /** Of an agent that joined before there were trust documents. */
   keys: PinnedKeys.optional(),
   /** PKCS #8, PEM. */

@@ -17,7 +17,13 @@ import {
   refusePlainHttp,
   type TrustDocument,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/machine";
+import {
+  createServerFetch,
+  doorFailure,
+  findServerCa,
+  type ProxyVariables,
+  verifySignature,
+} from "@exclave/machine";
 import { type Identity, signWith } from "./identity.ts";
 import { type JoiningKeys, makeJoiningKeys } from "./joining-keys.ts";
 
@@ -31,8 +37,10 @@ export interface JoinOptions {
   readonly now: number;
   /** Kept from an earlier try with the same string, or new ones. */
   readonly keys?: JoiningKeys | undefined;
-  /** Sends the request to the server; the answer is not trusted. */
-  readonly post: (url: string, body: JoinRequest) => Promise<JoinAnswer>;
+  /** Finds the authority of that fingerprint among the certificates that the server presents. */
+  readonly findCa: (url: string, fingerprint: string) => Promise<string>;
+  /** Sends the request to the server that `ca` vouches for; the answer is not trusted. */
+  readonly post: (url: string, body: JoinRequest, ca: string | undefined) => Promise<JoinAnswer>;
 }
 
 export interface JoinAnswer {
@@ -51,14 +59,17 @@ export async function joinServer(options: JoinOptions): Promise<Joined> {
   const join = readJoinString(joinString, kind);
   refusePlainHttp(join.url, options.insecureHttp ?? false);
   const { identityKey, sealingKey } = options.keys ?? makeJoiningKeys();
+  // Before anything is said: whoever answers is held against the authority that the string names.
+  const serverCa = join.caFingerprint && (await options.findCa(join.url, join.caFingerprint));
 
-  const answer = await post(new URL(JOIN_PATH, join.url).href, {
+  const request = {
     secret: join.secret,
     trustDigest: join.trustDigest,
     identityKey: publicText(identityKey),
     sealingKey: publicText(sealingKey),
     proof: signWith(identityKey, Buffer.from(join.secret)),
-  });
+  };
+  const answer = await post(new URL(JOIN_PATH, join.url).href, request, serverCa);
   const { agent, audience, install, app, keyGeneration, trust } = readAnswer(answer, join);
   const document = pinnedTrust(trust, join, now);
 
@@ -71,6 +82,7 @@ export async function joinServer(options: JoinOptions): Promise<Joined> {
     ...(app === undefined ? {} : { app }),
     keyGeneration,
     serverUrl: join.url,
+    ...(serverCa === undefined ? {} : { serverCa }),
     identityKey,
     sealingKey,
   };
@@ -88,18 +100,24 @@ function pinnedTrust(envelope: Envelope, join: JoinString, now: number): TrustDo
   throw new Failure("signature", `the server is not the one that was named: ${judged.because}`);
 }
 
-export async function postJoin(url: string, body: JoinRequest): Promise<JoinAnswer> {
-  try {
-    const response = await fetch(url, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify(body),
-      signal: AbortSignal.timeout(30_000),
-    });
-    return { status: response.status, body: await response.json() };
-  } catch (cause) {
-    throw new Failure("unavailable", `cannot reach the server at ${url}`, { cause });
-  }
+/** The two things a join says over the network, through the proxy that the machine's network wants. */
+export function joinPorts(proxy: ProxyVariables | undefined): Pick<JoinOptions, "findCa" | "post"> {
+  return {
+    findCa: (url, fingerprint) => findServerCa(url, fingerprint, { proxy }),
+    async post(url, body, ca) {
+      try {
+        const response = await createServerFetch({ ca, proxy })(url, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify(body),
+          signal: AbortSignal.timeout(30_000),
+        });
+        return { status: response.status, body: await response.json() };
+      } catch (cause) {
+        throw doorFailure(url, cause);
+      }
+    },
+  };
 }
 
 function readJoinString(text: string, kind: AgentKind): JoinString {

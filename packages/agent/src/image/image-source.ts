@@ -12,10 +12,12 @@ export interface RegistryImages {
   readonly onImageChanged?: ((because: string) => Promise<void>) | undefined;
   /** Where the registry may send us, beside its own origin; anywhere when there are none. */
   readonly origins?: (() => readonly string[]) | undefined;
+  /** In PEM: who vouches for it; the machine's roots unless given. */
+  readonly ca?: string | undefined;
 }
 
 export function createRegistryImages(options: RegistryImages): ImageSource {
-  const { baseLayers, seals, origins, onImageChanged: onChanged } = options;
+  const { baseLayers, seals, origins, ca, onImageChanged: onChanged } = options;
   return { unpack };
 
   async function unpack(
@@ -25,6 +27,7 @@ export function createRegistryImages(options: RegistryImages): ImageSource {
     const store = createRegistryClient({
       url: registryUrl,
       origins: origins?.(),
+      ca,
       ...givenAccess({ token, credential }),
     });
     try {

@@ -82,8 +82,8 @@ test("shipped images are published, and come out of the registry as they went in
     { type: "repository", name: REPOSITORY, actions: ["pull", "push"] },
   ]);
 
-  const published = await publishImages(images.directory, grantOf(own.url, push), []);
-  const again = await publishImages(images.directory, grantOf(own.url, push), []);
+  const published = await publishImages(images.directory, grantOf(own.url, push), { origins: [] });
+  const again = await publishImages(images.directory, grantOf(own.url, push), { origins: [] });
 
   assert.deepEqual(
     published.map(({ digest }) => digest),
@@ -129,7 +129,10 @@ test("a token opens the repositories it names, for what it says, and no others",
   const { own, images } = await place(t);
   const pull = await own.token([{ type: "repository", name: REPOSITORY, actions: ["pull"] }]);
 
-  await assert.rejects(publishImages(images.directory, grantOf(own.url, pull), []), Failure);
+  await assert.rejects(
+    publishImages(images.directory, grantOf(own.url, pull), { origins: [] }),
+    Failure,
+  );
   const client = createRegistryClient({ url: own.url, token: pull });
   t.after(() => client.close());
   assert.equal(await client.headManifest(REPOSITORY, images.digest), undefined);
@@ -158,7 +161,7 @@ test("a list of images or a contract that is none is refused by name", async (t)
   await writeFile(join(home, "sandbox.json"), "{}");
 
   await assert.rejects(
-    publishImages(home, grantOf("http://127.0.0.1:1", "t"), []),
+    publishImages(home, grantOf("http://127.0.0.1:1", "t"), { origins: [] }),
     /images\.json is no list/,
   );
   await assert.rejects(readSandbox(join(home, "sandbox.json")), /not a sandbox's contract/);

@@ -22,11 +22,11 @@ const ShippedImages = z.array(
 export async function publishImages(
   directory: string,
   grant: Grant,
-  origins: readonly string[],
+  { origins, ca }: { readonly origins: readonly string[]; readonly ca?: string | undefined },
 ): Promise<PublishedImages> {
   const images = await readShippedImages(directory);
   const from = createLayoutStore({ directory });
-  const to = createRegistryClient({ url: grant.registryUrl, token: grant.token, origins });
+  const to = createRegistryClient({ url: grant.registryUrl, token: grant.token, origins, ca });
   try {
     for (const { repository, digest } of images) {
       // Most of an image is the runner it stands on: that is mounted, not sent again.

@@ -53,6 +53,8 @@ export interface Workplace {
   readonly journal: Journal;
   /** The vendor's, from the trust document: a registry of theirs sends a job nowhere else. */
   readonly origins: () => readonly string[];
+  /** In PEM: who vouches for the vendor's registry; the machine's roots unless given. */
+  readonly ca?: string | undefined;
   /** The most a job may use here, whatever its manifest says. */
   readonly limits?: Limits | undefined;
   readonly evaluate: (config: Config, scope: Scope) => Config;
@@ -85,10 +87,10 @@ export interface Scope {
 
 export async function prepareJob(job: PrepareJob, place: Workplace): Promise<PreparedJob> {
   const admitted = await place.gate.admit(job.manifest, job.grant);
-  const origins = [...place.origins()];
+  const vendor = { origins: [...place.origins()], ...(place.ca !== undefined && { ca: place.ca }) };
   const places = place.own
-    ? await inInstall(job, place.own, { ...admitted, origins })
-    : await atVendor(job, origins);
+    ? await inInstall(job, place.own, { ...admitted, vendor })
+    : await atVendor(job, vendor);
   const { config, secrets: own } = place.own
     ? configInInstall(job, place, place.own)
     : { config: configAtVendor(job, place), secrets: [] };
@@ -140,7 +142,7 @@ interface Places {
 async function inInstall(
   { step, grant }: PrepareJob,
   own: OwnInstall,
-  { statements, origins }: Pick<Admitted, "statements"> & { readonly origins: string[] },
+  { statements, vendor }: Pick<Admitted, "statements"> & { readonly vendor: Vendor },
 ): Promise<Places> {
   const { registry } = own;
   const isSync = step.operation === "sync";
@@ -163,7 +165,7 @@ async function inInstall(
     return { image, content, access: { registry: { url: registry.url, token } } };
   }
 
-  const vendor = mustHaveGrant(grant);
+  const { registryUrl, credential } = mustHaveGrant(grant);
   const brought = withStatements(step, statements);
   const mountFrom = mountCandidates(registry, materials, homesOf(step));
   const pushToken = await registry.token(syncAccess(brought, registry, mountFrom));
@@ -171,11 +173,17 @@ async function inInstall(
     image,
     content: { materials: brought },
     access: {
-      registry: { url: vendor.registryUrl, credential: vendor.credential, origins },
+      registry: { url: registryUrl, credential, ...vendor },
       pushTo: { url: registry.url, token: pushToken, repository: registry.repository },
     },
     parameters: { mountFrom },
   };
+}
+
+/** How the vendor's registry is known from others: where it may send us, and who vouches for it. */
+interface Vendor {
+  readonly origins: string[];
+  readonly ca?: string;
 }
 
 type Material = ManifestStep["materials"][number];
@@ -211,10 +219,10 @@ function homesOf({ parameters: { mountFrom } }: ManifestStep): string[] {
 
 const REPOSITORY: Omit<Access, "name"> = { type: "repository", actions: ["pull"] };
 
-async function atVendor({ manifest, step, grant }: PrepareJob, origins: string[]): Promise<Places> {
+async function atVendor({ manifest, step, grant }: PrepareJob, vendor: Vendor): Promise<Places> {
   const { registryUrl, credential, sourceUrl, sourceToken } = mustHaveGrant(grant);
   const image = { registryUrl, ...step.plugin, credential };
-  const registry = { url: registryUrl, credential, origins };
+  const registry = { url: registryUrl, credential, ...vendor };
   const { materials } = step;
   // A build's artifact is its source, which is no artifact of a registry yet.
   const artifact = step.operation === "build" ? undefined : step.artifact;
@@ -228,7 +236,7 @@ async function atVendor({ manifest, step, grant }: PrepareJob, origins: string[]
   }
   const source =
     step.operation === "build" && sourceUrl && sourceToken && step.artifact
-      ? { url: sourceUrl, token: sourceToken, digest: step.artifact.digest }
+      ? { url: sourceUrl, token: sourceToken, digest: step.artifact.digest, ca: vendor.ca }
       : undefined;
   return { image, content, access: { registry, pushTo: { ...registry, repository }, source } };
 }

@@ -6,8 +6,6 @@ import {
   type AgentFrame,
   createSystemTimers,
   LINK_PATH,
-  LINK_PROTOCOL,
-  RECEIVED_BYTES_MAX,
   readServerFrame,
   type ServerFrame,
   type Timers,
@@ -15,6 +13,7 @@ import {
 } from "@exclave/api";
 import { WebSocket } from "ws";
 import type { Log } from "../log.ts";
+import { createDial, type Dial } from "./dial-server.ts";
 import { failuresAfter, reconnectDelayMs } from "./reconnect.ts";
 
 export interface LinkClientOptions {
@@ -29,7 +28,7 @@ export interface LinkClientOptions {
   /** Never set back, in milliseconds; the process's own unless given. */
   readonly elapsedMs?: () => number;
   /** Over the network unless given. */
-  readonly dial?: (url: string) => WebSocket;
+  readonly dial?: Dial;
 }
 
 export interface LinkClient {
@@ -44,7 +43,6 @@ export interface LinkClient {
   close(): Promise<void>;
 }
 
-const CONNECT_TIMEOUT_MS = 20_000;
 /** Silence that long before the server has said how often it pings is a dead connection. */
 const FIRST_SILENCE_MS = 30_000;
 const SILENCE_PINGS = 2.5;
@@ -58,7 +56,7 @@ const SILENCE_MS_MAX = 300_000;
 export function openLink(options: LinkClientOptions): LinkClient {
   const { serverUrl, onFrame, onDisconnected, random, log } = options;
   const { timers = createSystemTimers(), elapsedMs = () => performance.now() } = options;
-  const { dial = dialServer } = options;
+  const { dial = createDial() } = options;
   const stopping = new AbortController();
   let socket: WebSocket | undefined;
   let session = 0;
@@ -142,14 +140,6 @@ export function openLink(options: LinkClientOptions): LinkClient {
       });
     }
   }
-}
-
-function dialServer(url: string): WebSocket {
-  return new WebSocket(url, LINK_PROTOCOL, {
-    perMessageDeflate: false,
-    maxPayload: RECEIVED_BYTES_MAX,
-    handshakeTimeout: CONNECT_TIMEOUT_MS,
-  });
 }
 
 export function linkUrl(serverUrl: string): string {

@@ -4,7 +4,7 @@
 export { type Agent, startAgent } from "../agent.ts";
 export type { AgentRules } from "../core/agent-state.ts";
 export type { Identity } from "../identity/identity.ts";
-export { joinServer } from "../identity/join.ts";
+export { type Joined, joinPorts, joinServer } from "../identity/join.ts";
 export { type JoiningKeys, makeJoiningKeys } from "../identity/joining-keys.ts";
 export { createJobs, type Jobs } from "../job/jobs.ts";
 export { createMemorySpool, type SpooledFile } from "../job/memory-spool.ts";
@@ -12,6 +12,7 @@ export type { OwnInstall, Workplace } from "../job/prepare-job.ts";
 export type { Journal, JournalWrite } from "../journal/journal.ts";
 export { createMemoryJournal } from "../journal/memory-journal.ts";
 export type { KeptStatement } from "../journal/release-memory.ts";
+export { createDial } from "../link/dial-server.ts";
 export { type LinkClientOptions, openLink } from "../link/link-client.ts";
 export type { FindStatement } from "../release/find-statements.ts";
 export { createReleaseGate } from "../release/release-gate.ts";

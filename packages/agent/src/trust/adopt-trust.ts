@@ -10,7 +10,7 @@ import {
   Instant,
   type TrustDocument,
 } from "@exclave/core";
-import { verifySignature } from "@exclave/machine";
+import { createServerFetch, verifySignature } from "@exclave/machine";
 import type { PinnedKeys } from "../identity/identity.ts";
 
 export interface AdoptTrust {
@@ -46,12 +46,16 @@ export async function adoptTrust({
   return { envelope, document };
 }
 
-export async function readFromServer(url: string): Promise<unknown> {
-  try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(30_000), redirect: "error" });
-    if (!response.ok) throw new Error(`it answered ${response.status}`);
-    return await response.json();
-  } catch (cause) {
-    throw new Failure("unavailable", `cannot read ${url}`, { cause });
-  }
+export function readFromServer(ca: string | undefined): AdoptTrust["read"] {
+  return async (url) => {
+    try {
+      const response = await createServerFetch({ ca })(url, {
+        signal: AbortSignal.timeout(30_000),
+      });
+      if (!response.ok) throw new Error(`it answered ${response.status}`);
+      return await response.json();
+    } catch (cause) {
+      throw new Failure("unavailable", `cannot read ${url}`, { cause });
+    }
+  };
 }

@@ -1,8 +1,12 @@
-import { resolve } from "node:path";
+import { mkdir, rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
 import { text as readText } from "node:stream/consumers";
-import type { Command } from "commander";
+import { CaFingerprint } from "@exclave/api";
+import { findServerCa, proxyIn, writeDurably } from "@exclave/machine";
+import { type Command, InvalidArgumentError } from "commander";
 import { z } from "zod";
 import { checkedUrl, type Target, unknownContext } from "../connection/connection.ts";
+import type { Home } from "../connection/home.ts";
 import {
   type Context,
   readSettings,
@@ -18,6 +22,8 @@ const AddOptions = z.object({
   server: z.string().optional(),
   tokenFile: z.string().optional(),
   tokenStdin: z.boolean().default(false),
+  caFile: z.string().optional(),
+  caFingerprint: CaFingerprint.optional(),
 });
 
 export function addContextCommands(program: Command, invocation: Invocation): void {
@@ -58,12 +64,17 @@ export function addContextCommands(program: Command, invocation: Invocation): vo
 
   context
     .command("add")
-    .description("add a context, or change one; takes --server and --token-file")
+    .description("add a context, or change one; takes --server, --token-file and --ca-file")
     .argument("<name>")
     .option("--token-stdin", "read the token from stdin and keep it in the settings file")
+    .option(
+      "--ca-fingerprint <sha256:…>",
+      "of the server's own certificate authority, as its log says it: fetches and keeps its certificate",
+      fingerprint,
+    )
     .action(
       handler(invocation, AddOptions, async ({ cli, options }, name: string) => {
-        const made = await contextFrom(options, { invocation, name });
+        const made = await contextFrom(options, { invocation, name, home: cli.home });
         await writeSettings(cli.home, withContext(await readSettings(cli.home), name, made));
         cli.say(`context ${name} is ${made.server}`);
       }),
@@ -81,6 +92,7 @@ export function addContextCommands(program: Command, invocation: Invocation): vo
         if (!removed) throw unknownContext(name, { contexts });
         const kept = current === undefined || current === name ? {} : { current };
         await writeSettings(cli.home, { ...kept, contexts: others });
+        await rm(caFileOf(cli.home, name), { force: true });
         cli.say(`context ${name} is removed`);
       }),
     );
@@ -88,18 +100,47 @@ export function addContextCommands(program: Command, invocation: Invocation): vo
 
 async function contextFrom(
   options: z.infer<typeof AddOptions>,
-  { invocation, name }: { invocation: Invocation; name: string },
+  { invocation, name, home }: { invocation: Invocation; name: string; home: Home },
 ): Promise<Context> {
   if (options.server === undefined) {
     throw new CliProblem("usage", "a context needs the address of its server", {
       hint: `exclave context add ${name} --server https://… --token-file FILE`,
     });
   }
-  const server = checkedUrl(options.server, "--server");
-  if (options.tokenStdin) return { server, token: (await readText(invocation.stdin)).trim() };
+  const url = checkedUrl(options.server, "--server");
+  const caFile = await caFileFrom(options, url, { invocation, name, home });
+  const server = { server: url, ...(caFile === undefined ? {} : { caFile }) };
+  if (options.tokenStdin) return { ...server, token: (await readText(invocation.stdin)).trim() };
   if (options.tokenFile)
-    return { server, tokenFile: resolve(invocation.directory, options.tokenFile) };
-  return { server };
+    return { ...server, tokenFile: resolve(invocation.directory, options.tokenFile) };
+  return server;
+}
+
+/** The certificate is kept, so that the server is asked for it once and never believed again. */
+async function caFileFrom(
+  { caFile, caFingerprint }: z.infer<typeof AddOptions>,
+  url: string,
+  { invocation, name, home }: { invocation: Invocation; name: string; home: Home },
+): Promise<string | undefined> {
+  if (caFingerprint === undefined) {
+    return caFile === undefined ? undefined : resolve(invocation.directory, caFile);
+  }
+  const proxy = proxyIn(invocation.environment);
+  const certificate = await findServerCa(url, caFingerprint, { proxy });
+  const file = caFileOf(home, name);
+  await mkdir(home.caDirectory, { recursive: true, mode: 0o700 });
+  await writeDurably(file, certificate);
+  return file;
+}
+
+function caFileOf({ caDirectory }: Home, name: string): string {
+  return join(caDirectory, `${encodeURIComponent(name)}.crt`);
+}
+
+function fingerprint(text: string): string {
+  const parsed = CaFingerprint.safeParse(text);
+  if (parsed.success) return parsed.data;
+  throw new InvalidArgumentError("a fingerprint is sha256: and 64 hexadecimal digits.");
 }
 
 function printContexts(cli: Cli, { current, contexts }: Settings): void {
@@ -126,15 +167,16 @@ function printContexts(cli: Cli, { current, contexts }: Settings): void {
   });
 }
 
-function printTarget(cli: Cli, { url, from, token }: Target): void {
+function printTarget(cli: Cli, { url, from, token, caFile }: Target): void {
   const tokenFrom = token.kind === "file" ? token.path : token.kind === "value" ? token.from : null;
   cli.print({
-    value: { server: url, from, token: tokenFrom },
+    value: { server: url, from, token: tokenFrom, caFile: caFile ?? null },
     text: () =>
       pairs([
         ["server", url],
         ["named by", from],
         ["token from", tokenFrom ?? "nowhere"],
+        ...(caFile === undefined ? [] : [["vouched for by", caFile] as const]),
       ]),
     names: () => [url],
   });

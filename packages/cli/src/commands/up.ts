@@ -9,7 +9,11 @@ import { findPrograms } from "../up/programs.ts";
 import { startUp } from "../up/run-up.ts";
 import { provideDemoApp } from "../up/shipped.ts";
 
-const Options = z.object({ demo: z.boolean().default(false), port: z.int().optional() });
+const Options = z.object({
+  demo: z.boolean().default(false),
+  port: z.int().optional(),
+  tls: z.boolean().default(false),
+});
 
 export function addUpCommand(program: Command, invocation: Invocation): void {
   program
@@ -17,6 +21,10 @@ export function addUpCommand(program: Command, invocation: Invocation): void {
     .description("run everything on this machine: server, build agent, setup agent, installs")
     .option("--demo", "release the demo app and create the install acme")
     .option("--port <port>", "the server's port, chosen at the first start", portNumber)
+    .option(
+      "--tls",
+      "TLS by the server's own authority on this machine too, chosen at the first start",
+    )
     .action(
       handler(invocation, Options, async ({ cli, options }) => {
         const programs = await findPrograms(invocation.environment, cli.home);
@@ -24,6 +32,7 @@ export function addUpCommand(program: Command, invocation: Invocation): void {
         const up = await startUp(cli, {
           programs,
           port: options.port,
+          tls: options.tls,
           say: (line) => display.note(line),
         });
         try {

@@ -12,6 +12,7 @@ export interface ConnectionWish {
   readonly server?: string | undefined;
   readonly context?: string | undefined;
   readonly tokenFile?: string | undefined;
+  readonly caFile?: string | undefined;
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
@@ -23,11 +24,14 @@ export interface Target {
     | { readonly kind: "file"; readonly path: string }
     | { readonly kind: "value"; readonly value: string; readonly from: string }
     | { readonly kind: "none" };
+  /** Certificates that vouch for it, instead of the machine's roots. */
+  readonly caFile?: string | undefined;
 }
 
 /** What a running `exclave up` leaves in its home. */
 export const UpRecord = z.object({
   url: z.url(),
+  caFile: z.string().optional(),
   pid: z.int(),
   startTime: z.string(),
   bootId: z.string().optional(),
@@ -59,25 +63,22 @@ export function decideTarget(
   wish: ConnectionWish,
   { settings, up, home }: { settings: Settings; up: UpRecord | undefined; home: Home },
 ): Target {
-  const named = wish.server ?? (wish.context ? undefined : wish.environment.EXCLAVE_SERVER);
-  if (named !== undefined) {
+  const address = wish.server ?? (wish.context ? undefined : wish.environment.EXCLAVE_SERVER);
+  if (address !== undefined) {
     const from = wish.server ? "--server" : "EXCLAVE_SERVER";
-    const url = checkedUrl(named, from);
-    const known = Object.values(settings.contexts).find(({ server }) => sameServer(server, url));
-    return { url, from, token: tokenFor(wish, known ?? localContext(up, home, url)) };
+    const url = checkedUrl(address, from);
+    const named = Object.values(settings.contexts).find(({ server }) => sameServer(server, url));
+    return { url, from, ...accessFor(wish, named ?? localContext(up, home, url)) };
   }
   const contextName = wish.context ?? settings.current;
   if (contextName !== undefined) {
     const context = settings.contexts[contextName];
     if (!context) throw unknownContext(contextName, settings);
-    return { url: context.server, from: `context ${contextName}`, token: tokenFor(wish, context) };
+    return { url: context.server, from: `context ${contextName}`, ...accessFor(wish, context) };
   }
   if (up) {
-    return {
-      url: up.url,
-      from: home.upFile,
-      token: tokenFor(wish, localContext(up, home, up.url)),
-    };
+    const context = localContext(up, home, up.url);
+    return { url: up.url, from: home.upFile, ...accessFor(wish, context) };
   }
   throw new CliProblem("unreachable", "no server is known on this machine", {
     hint: "start one with `exclave up`, or add one with `exclave context add NAME --server URL --token-file FILE`",
@@ -97,11 +98,32 @@ export async function readToken({ token }: Target): Promise<string | undefined> 
   }
 }
 
+/** The certificates that vouch for the server, in PEM; undefined where the machine's roots count. */
+export async function readCa({ caFile }: Target): Promise<string | undefined> {
+  if (caFile === undefined) return undefined;
+  try {
+    return await readFile(caFile, "utf8");
+  } catch (reason) {
+    throw new CliProblem("unreachable", `the certificate file ${caFile} cannot be read`, {
+      hint: "name another with --ca-file, or add the context again with --ca-fingerprint",
+      cause: reason,
+    });
+  }
+}
+
 export function unknownContext(name: string, settings: Settings): CliProblem {
   const known = Object.keys(settings.contexts);
   return new CliProblem("notFound", `there is no context ${name}`, {
     hint: known.length > 0 ? `there is: ${known.join(", ")}` : "add one with `exclave context add`",
   });
+}
+
+function accessFor(
+  wish: ConnectionWish,
+  context: Context | undefined,
+): Pick<Target, "token" | "caFile"> {
+  const caFile = wish.caFile ?? wish.environment.EXCLAVE_CA_FILE ?? context?.caFile;
+  return { token: tokenFor(wish, context), ...(caFile ? { caFile } : {}) };
 }
 
 function tokenFor(wish: ConnectionWish, context: Context | undefined): Target["token"] {
@@ -115,7 +137,8 @@ function tokenFor(wish: ConnectionWish, context: Context | undefined): Target["t
 
 function localContext(up: UpRecord | undefined, home: Home, url: string): Context | undefined {
   if (!up || !sameServer(up.url, url)) return undefined;
-  return { server: up.url, tokenFile: home.adminTokenFile };
+  const { url: server, caFile } = up;
+  return { server, tokenFile: home.adminTokenFile, ...(caFile ? { caFile } : {}) };
 }
 
 function sameServer(a: string, b: string): boolean {

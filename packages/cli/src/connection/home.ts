@@ -8,6 +8,10 @@ export interface Home {
   readonly settingsFile: string;
   readonly serverDirectory: string;
   readonly adminTokenFile: string;
+  /** Of the server's own certificate authority, where it has one. */
+  readonly serverCaFile: string;
+  /** Certificates of contexts, found by their fingerprint. */
+  readonly caDirectory: string;
   readonly portFile: string;
   readonly agentsDirectory: string;
   readonly installsDirectory: string;
@@ -28,6 +32,8 @@ export function homeOf(environment: Readonly<Record<string, string | undefined>>
     settingsFile: join(directory, "config.yaml"),
     serverDirectory,
     adminTokenFile: join(serverDirectory, "admin-token"),
+    serverCaFile: join(serverDirectory, "keys", "ca.crt"),
+    caDirectory: join(directory, "ca"),
     portFile: join(serverDirectory, "port"),
     agentsDirectory: join(directory, "agents"),
     installsDirectory: join(directory, "installs"),

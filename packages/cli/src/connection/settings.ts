@@ -11,6 +11,8 @@ export const Context = z.strictObject({
   server: z.url(),
   tokenFile: z.string().optional(),
   token: z.string().optional(),
+  /** Certificates in PEM that vouch for the server, instead of the machine's roots. */
+  caFile: z.string().optional(),
 });
 export type Context = z.infer<typeof Context>;
 

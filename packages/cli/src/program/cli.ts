@@ -3,11 +3,19 @@
 import type { Readable } from "node:stream";
 import { type Client, createClient } from "@exclave/api";
 import { INSECURE_HTTP_VARIABLE, refusePlainHttp, wantsInsecureHttp } from "@exclave/core";
+import {
+  certificateProblem,
+  createServerFetch,
+  doorFailure,
+  proxyIn,
+  type ServerDoor,
+} from "@exclave/machine";
 import type { Command } from "commander";
 import { z } from "zod";
 import {
   type ConnectionWish,
   decideTarget,
+  readCa,
   readToken,
   readUpRecord,
   type Target,
@@ -44,6 +52,7 @@ const GlobalOptions = z.object({
   context: z.string().optional(),
   server: z.string().optional(),
   tokenFile: z.string().optional(),
+  caFile: z.string().optional(),
   insecureHttp: z.boolean().default(false),
   color: z.boolean().default(true),
   quiet: z.boolean().default(false),
@@ -102,10 +111,33 @@ export function createCli(invocation: Invocation, command: Command): Cli {
       const isInsecure = wantsInsecureHttp(environment[INSECURE_HTTP_VARIABLE]);
       refusePlainHttp(target.url, options.insecureHttp || isInsecure);
       const token = await readToken(target);
-      return createClient({ url: target.url, ...(token === undefined ? {} : { token }) });
+      return connectTo(target.url, {
+        token,
+        ca: await readCa(target),
+        proxy: proxyIn(environment),
+      });
     },
   };
   return cli;
+}
+
+export function connectTo(
+  url: string,
+  { token, ...door }: ServerDoor & { readonly token: string | undefined },
+): Client {
+  const ask = createServerFetch(door);
+  return createClient({
+    url,
+    ...(token === undefined ? {} : { token }),
+    fetch: async (target, init) => {
+      try {
+        return await ask(target, init);
+      } catch (reason) {
+        if (certificateProblem(reason) === undefined) throw reason;
+        throw doorFailure(url, reason);
+      }
+    },
+  });
 }
 
 /** Names, reasons and errors come from others: on a terminal they bring no control sequences. */

@@ -49,7 +49,7 @@ function bashScript(tree: CommandNode): string {
   COMPREPLY=()
   case "$previous" in
 ${values.join("\n")}
-    --token-file|--directory) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --token-file|--ca-file|--directory) COMPREPLY=($(compgen -f -- "$current")); return ;;
   esac
   for ((index = 1; index < COMP_CWORD; index++)); do
     word="\${COMP_WORDS[index]}"

@@ -1,6 +1,7 @@
 // Ending with a reason: one sentence, what to do about it, and the exit code that scripts see.
 
 import { EXIT, type ExitCode, exitCodeOf, Failure, systemFailure } from "@exclave/core";
+import { certificateProblem } from "@exclave/machine";
 import { CommanderError } from "commander";
 import { z } from "zod";
 
@@ -98,7 +99,11 @@ function ending(exitCode: number, message: string, hint?: string): Ending {
   return { exitCode, lines: [`error: ${message}`, ...(hint ? [`  ${hint}`] : [])] };
 }
 
-function hintFor({ code, message }: Failure): string | undefined {
+function hintFor(failure: Failure): string | undefined {
+  const { code, message } = failure;
+  if (certificateProblem(failure) !== undefined) {
+    return "add the server with `exclave context add NAME --server URL --ca-fingerprint sha256:…`; its log says the fingerprint at every start";
+  }
   switch (code) {
     case "unavailable":
       return "start a server on this machine with `exclave up`, or name one with --server or --context";

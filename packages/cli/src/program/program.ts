@@ -40,6 +40,10 @@ export function createProgram(invocation: Invocation): Command {
       "a file that holds the token (or the token itself in EXCLAVE_TOKEN)",
     )
     .option(
+      "--ca-file <file>",
+      "certificates that vouch for the server, instead of the machine's roots (or EXCLAVE_CA_FILE)",
+    )
+    .option(
       INSECURE_HTTP_OPTION,
       `plain HTTP may be spoken beyond this machine (or ${INSECURE_HTTP_VARIABLE}=1)`,
     )

@@ -1,4 +1,5 @@
-// The server's port: chosen once and kept, because agents come back to the address they joined at.
+// The server's address: port and whether it speaks TLS are chosen once and kept, because agents come
+// back to the address they joined at.
 
 import { once } from "node:events";
 import { createServer } from "node:net";
@@ -7,6 +8,17 @@ import type { Home } from "../connection/home.ts";
 import { CliProblem } from "../program/problem.ts";
 
 export const USUAL_PORT = 8420;
+
+/** A server that speaks TLS has an authority of its own beside its keys. */
+export async function chooseTls(home: Home, isWished: boolean): Promise<boolean> {
+  if ((await readIfThere(home.serverCaFile)) !== undefined) return true;
+  if (!isWished || (await readIfThere(home.portFile)) === undefined) return isWished;
+  throw new CliProblem(
+    "conflict",
+    `the server in ${home.directory} was begun without TLS, and its agents know it by that`,
+    { hint: "leave --tls out, or set EXCLAVE_HOME to start another server" },
+  );
+}
 
 export async function choosePort(home: Home, wished: number | undefined): Promise<number> {
   const kept = Number((await readIfThere(home.portFile))?.trim() || Number.NaN);

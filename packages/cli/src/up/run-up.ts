@@ -3,22 +3,22 @@
 
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type AgentView, type Client, createClient, createJoin, listAgents } from "@exclave/api";
+import { type AgentView, type Client, createJoin, listAgents } from "@exclave/api";
 import { identifyProcess, readIfThere, writeDurably } from "@exclave/machine";
 import { z } from "zod";
 import type { Home } from "../connection/home.ts";
 import { listAll } from "../connection/pages.ts";
 import { readSettings, withContext, writeSettings } from "../connection/settings.ts";
-import type { Cli } from "../program/cli.ts";
+import { type Cli, connectTo } from "../program/cli.ts";
 import { plainEnvironment } from "../program/package-program.ts";
 import { CliProblem } from "../program/problem.ts";
 import { type ChildProgram, createChildProgram } from "./child-program.ts";
-import { choosePort } from "./port.ts";
+import { choosePort, chooseTls } from "./port.ts";
 import { endProcess, programsOf } from "./processes.ts";
 import type { Programs } from "./programs.ts";
 import { waitForTypes } from "./published-types.ts";
 import { provideImages } from "./shipped.ts";
-import { takeUpLock, type UpLock } from "./up-lock.ts";
+import { type Reached, takeUpLock, type UpLock } from "./up-lock.ts";
 import { type InstallWatch, watchInstalls } from "./watch-installs.ts";
 
 export interface Up {
@@ -30,22 +30,30 @@ export interface Up {
 export interface UpOptions {
   readonly programs: Programs;
   readonly port: number | undefined;
+  readonly tls: boolean;
   readonly say: (line: string) => void;
 }
 
 interface ChildWishes {
   readonly args: () => Promise<readonly string[]>;
   readonly onLine?: (line: string) => void;
-  readonly url: string;
+  readonly reached: Reached;
   /** Environment that no other child has. */
   readonly more?: Readonly<Record<string, string>>;
+}
+
+interface AgentWishes {
+  readonly client: Client;
+  readonly reached: Reached;
+  readonly extra: readonly string[];
 }
 
 const READY_MS = 30_000;
 const GRACE_MS = 10_000;
 const HOME_BYTES_MAX = 350;
 
-export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptions): Promise<Up> {
+export async function startUp(cli: Cli, options: UpOptions): Promise<Up> {
+  const { programs, port: wished, say } = options;
   const { home, invocation } = cli;
   checkHome(home);
   const lock = await takeUpLock(home);
@@ -60,14 +68,16 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
   try {
     await endAbandoned(lock, home, say, invocation.hurry);
     const images = await provideImages(invocation, programs.images, say);
+    const isTls = await chooseTls(home, options.tls);
     const port = await choosePort(home, wished);
-    const url = `http://127.0.0.1:${port}`;
-    await startServer(url, port);
-    const client = await connect(url);
-    await startAgent("build", client, ["--images", images]);
+    const url = `${isTls ? "https" : "http"}://127.0.0.1:${port}`;
+    const reached = { url, ...(isTls ? { caFile: home.serverCaFile } : {}) };
+    await startServer(reached, port);
+    const client = await connect(reached);
+    await startAgent("build", { client, reached, extra: ["--images", images] });
     // Where the local sandbox puts its installs is this program's to say: it looks after them.
     const installsHere = `local.installs=${home.installsDirectory}`;
-    await startAgent("setup", client, ["--sandbox-default", installsHere]);
+    await startAgent("setup", { client, reached, extra: ["--sandbox-default", installsHere] });
     // From here on the installs are ours to stop: before, a start that fails leaves them running.
     watch = watchInstalls({ home, environment, say });
     await watch.startAll();
@@ -76,6 +86,7 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
       withContext(await readSettings(home), "local", {
         server: url,
         tokenFile: home.adminTokenFile,
+        ...(isTls ? { caFile: home.serverCaFile } : {}),
       }),
     );
     await waitForAgents(client);
@@ -87,7 +98,7 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
     throw reason;
   }
 
-  async function startServer(url: string, port: number): Promise<void> {
+  async function startServer(reached: Reached, port: number): Promise<void> {
     const ready = Promise.withResolvers<void>();
     let reason: string | undefined;
     // Ended before anybody listens, it is no unhandled rejection.
@@ -99,6 +110,7 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
         home.serverDirectory,
         "--address",
         `127.0.0.1:${port}`,
+        ...(reached.caFile === undefined ? [] : ["--tls"]),
       ],
       onLine: (line) => {
         const word = readStartWord(line);
@@ -108,7 +120,7 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
         if (!word.mayPass)
           ready.reject(new CliProblem("failed", `the server cannot start: ${reason}`));
       },
-      url,
+      reached,
       more: database === undefined ? {} : { EXCLAVE_DATABASE_URL: database },
     });
     await server.start();
@@ -119,22 +131,22 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
         hint: `its log: ${logFile("server")}`,
       });
     }
-    say(`server  ready at ${url}`);
+    say(`server  ready at ${reached.url}`);
   }
 
-  async function startAgent(kind: "build" | "setup", client: Client, extra: readonly string[]) {
+  async function startAgent(kind: "build" | "setup", { client, reached, extra }: AgentWishes) {
     const directory = join(home.agentsDirectory, kind);
     const agent = child(`${kind} agent`, {
       async args() {
         const join = await joinArguments(kind, directory, client);
         return [programs.agent, kind, "--home", directory, ...extra, ...join];
       },
-      url: client.url,
+      reached,
     });
     await agent.start();
   }
 
-  function child(name: string, { args, onLine, url, more = {} }: ChildWishes): ChildProgram {
+  function child(name: string, { args, onLine, reached, more = {} }: ChildWishes): ChildProgram {
     const made = createChildProgram({
       name,
       program: programs.node,
@@ -143,7 +155,7 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
       logFile: logFile(name),
       say,
       ...(onLine ? { onLine } : {}),
-      onChange: () => lock.record(url, () => living(children)),
+      onChange: () => lock.record(reached, () => living(children)),
     });
     children.push(made);
     return made;
@@ -153,11 +165,11 @@ export async function startUp(cli: Cli, { programs, port: wished, say }: UpOptio
     return join(home.logDirectory, `${name.replace(" ", "-")}.log`);
   }
 
-  async function connect(url: string): Promise<Client> {
+  async function connect({ url, caFile }: Reached): Promise<Client> {
     const token = (await readIfThere(home.adminTokenFile))?.trim();
     if (!token)
       throw new CliProblem("failed", `the server left no token in ${home.adminTokenFile}`);
-    return createClient({ url, token });
+    return connectTo(url, { token, ca: caFile && (await readIfThere(caFile)) });
   }
 
   async function waitForAgents(client: Client): Promise<void> {

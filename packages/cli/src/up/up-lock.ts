@@ -9,6 +9,9 @@ import { readUpRecord, type UpRecord } from "../connection/connection.ts";
 import type { Home } from "../connection/home.ts";
 import { CliProblem } from "../program/problem.ts";
 
+/** How the server is reached, and who vouches for it where it speaks TLS. */
+export type Reached = Pick<UpRecord, "url" | "caFile">;
+
 export interface UpLock {
   /** What the last `up` said, if it was killed before it could clean up. */
   readonly abandoned: UpRecord | undefined;
@@ -16,7 +19,7 @@ export interface UpLock {
    * Puts down what runs now. Writes come one after the other and each reads the book's subject when its
    * turn has come, so that a late write of an early state cannot take a child off the record.
    */
-  record(url: string, children: () => UpRecord["children"]): Promise<void>;
+  record(server: Reached, children: () => UpRecord["children"]): Promise<void>;
   release(): Promise<void>;
 }
 
@@ -28,9 +31,12 @@ export async function takeUpLock(home: Home): Promise<UpLock> {
   let writing: Promise<void> = Promise.resolve();
   return {
     abandoned,
-    record(url, children) {
+    record(server, children) {
       const write = () =>
-        writeDurably(home.upFile, `${JSON.stringify({ url, ...self, children: children() })}\n`);
+        writeDurably(
+          home.upFile,
+          `${JSON.stringify({ ...server, ...self, children: children() })}\n`,
+        );
       const mine = writing.then(write);
       writing = mine.catch(() => undefined);
       return mine;

@@ -83,7 +83,7 @@ describe("the lock", () => {
     const home = await temporaryHome(t);
     const lock = await takeUpLock(home);
     const children = [{ name: "server", pid: 1, startTime: "0" }];
-    await lock.record("http://127.0.0.1:8420", () => children);
+    await lock.record({ url: "http://127.0.0.1:8420" }, () => children);
     await writeFile(
       join(home.runDirectory, "up.lock"),
       JSON.stringify({ pid: process.pid, startTime: "0" }),
@@ -105,7 +105,7 @@ describe("the book", () => {
 
     const writes = ["server", "build agent", "setup agent"].map((name, index) => {
       living.push({ name, pid: index + 1, startTime: "0" });
-      return lock.record("http://127.0.0.1:8420", () => [...living]);
+      return lock.record({ url: "http://127.0.0.1:8420" }, () => [...living]);
     });
     await Promise.all(writes);
 

@@ -15,6 +15,8 @@ export const RegistryAccess = z.object({
   credential: z.string().optional(),
   /** Where this registry may send the job, beside its own origin; anywhere when there are none. */
   origins: z.array(z.string()).optional(),
+  /** Certificates in PEM that vouch for it, instead of the machine's roots. */
+  ca: z.string().optional(),
 });
 export type RegistryAccess = z.infer<typeof RegistryAccess>;
 
@@ -40,7 +42,9 @@ export const JobDocument = z.object({
   /** Where a build, a sync or an assemble writes. */
   pushTo: RegistryAccess.extend({ repository: z.string() }).optional(),
   /** For a build: the uploaded source, fetched and unpacked by the runner. */
-  source: z.object({ url: z.url(), token: z.string(), digest: Digest }).optional(),
+  source: z
+    .object({ url: z.url(), token: z.string(), digest: Digest, ca: z.string().optional() })
+    .optional(),
   /** Values that must not appear in any output. */
   secrets: z.array(z.string()),
   deadlineAt: z.int().positive(),

@@ -8,7 +8,9 @@ import {
   type Server,
   type ServerResponse,
 } from "node:http";
+import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
 import type { Socket } from "node:net";
+import type { SecureContextOptions } from "node:tls";
 import { guardBody } from "./guard-body.ts";
 import { createAddressCount } from "./remote-address.ts";
 
@@ -46,26 +48,33 @@ export const LISTEN_LIMITS: ListenLimits = {
  */
 export const REPOSITORY_TOKEN_HEADER_BYTES_MAX = 128 * 1024;
 
+/** What a listener shows of itself, and by whom the certificates of its peers have to be, where they have one. */
+export type ListenTls = Pick<SecureContextOptions, "cert" | "key" | "ca" | "minVersion">;
+
+/** Said again with every new certificate: Node would fall back to its own default. */
+export const LISTEN_TLS_VERSION = "TLSv1.3";
+
 export function createLimitedServer(
   handle: (request: IncomingMessage, response: ServerResponse) => void,
   limits: ListenLimits = LISTEN_LIMITS,
-): Server {
+  tls?: ListenTls,
+): Server | TlsServer {
   const listener: RequestListener = (request, response) => {
     guardBody(request, response, limits);
     handle(request, response);
   };
-  const server = createServer(
-    {
-      // An upload takes as long as it takes; its pace is guarded instead. Zero would turn off the limit
-      // on headers as well, unless that is set on its own.
-      requestTimeout: 0,
-      headersTimeout: limits.headersMs,
-      connectionsCheckingInterval: Math.min(5_000, limits.headersMs),
-      keepAliveTimeout: limits.keepAliveMs,
-      maxHeaderSize: limits.headerBytesMax,
-    },
-    listener,
-  );
+  const options = {
+    // An upload takes as long as it takes; its pace is guarded instead. Zero would turn off the limit
+    // on headers as well, unless that is set on its own.
+    requestTimeout: 0,
+    headersTimeout: limits.headersMs,
+    connectionsCheckingInterval: Math.min(5_000, limits.headersMs),
+    keepAliveTimeout: limits.keepAliveMs,
+    maxHeaderSize: limits.headerBytesMax,
+  };
+  const server = tls
+    ? tlsServer({ ...options, ...tls }, limits, listener)
+    : createServer(options, listener);
   server.maxHeadersCount = 100;
   server.setTimeout(limits.idleMs);
   server.maxConnections = limits.connectionsMax;
@@ -73,7 +82,25 @@ export function createLimitedServer(
   return server;
 }
 
-function capPerAddress(server: Server, connectionsMax: number): void {
+/** A peer may show a certificate; whether it has to is decided where it is known what it wants. */
+function tlsServer(
+  options: Parameters<typeof createTlsServer>[0],
+  limits: ListenLimits,
+  listener: RequestListener,
+): TlsServer {
+  return createTlsServer(
+    {
+      ...options,
+      minVersion: LISTEN_TLS_VERSION,
+      requestCert: true,
+      rejectUnauthorized: false,
+      handshakeTimeout: limits.headersMs,
+    },
+    listener,
+  );
+}
+
+function capPerAddress(server: Server | TlsServer, connectionsMax: number): void {
   const connections = createAddressCount(connectionsMax);
   server.on("connection", (socket: Socket) => {
     const { remoteAddress } = socket;

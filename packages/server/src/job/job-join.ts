@@ -10,7 +10,7 @@ import type { Tables } from "../store/store.ts";
 export type JoinAnswer = { readonly joinString: string } | { readonly refused: string };
 
 export async function joinForJob(
-  context: Pick<ServerContext, "store" | "trust" | "publicUrl" | "now">,
+  context: Pick<ServerContext, "store" | "trust" | "publicUrl" | "caFingerprint" | "now">,
   agent: AgentRow,
   { job: id, attempt }: { readonly job: string; readonly attempt: number },
 ): Promise<JoinAnswer> {

@@ -2,9 +2,16 @@
 // the same port.
 
 import type { Server } from "node:http";
+import type { Server as TlsServer } from "node:https";
 import { CALLS, type Call, JSON_BODY_BYTES_MAX, openApiDocument, putSource } from "@exclave/api";
 import { Failure } from "@exclave/core";
-import { createLimitedServer, LISTEN_LIMITS, type ListenLimits, type Registry } from "@exclave/oci";
+import {
+  createLimitedServer,
+  LISTEN_LIMITS,
+  type ListenLimits,
+  type ListenTls,
+  type Registry,
+} from "@exclave/oci";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import { noteRefusal, retryAfterSeconds } from "../access/note-refusal.ts";
 import type { ServerContext } from "../context.ts";
@@ -36,7 +43,7 @@ const HANDLERS: readonly Handler[] = [
 
 export interface RestServer {
   readonly app: FastifyInstance;
-  readonly server: Server;
+  readonly server: Server | TlsServer;
 }
 
 export function createRestServer(
@@ -44,22 +51,32 @@ export function createRestServer(
   {
     registry,
     limits = LISTEN_LIMITS,
-  }: { readonly registry: Pick<Registry, "handle">; readonly limits?: ListenLimits },
+    tls,
+  }: {
+    readonly registry: Pick<Registry, "handle">;
+    readonly limits?: ListenLimits;
+    /** Plain HTTP without it. */
+    readonly tls?: ListenTls | undefined;
+  },
 ): RestServer {
-  let server: Server | undefined;
+  let server: Server | TlsServer | undefined;
   const app = fastify({
     bodyLimit: JSON_BODY_BYTES_MAX,
     logger: false,
     forceCloseConnections: true,
     serverFactory: (handle) => {
-      server = createLimitedServer((request, response) => {
-        const isRegistry = /^\/v2(\/|\?|$)/.test(request.url ?? "");
-        if (!isRegistry) return handle(request, response);
-        registry.handle(request, response).catch((reason: unknown) => {
-          context().log.error({ reason }, "the registry failed");
-          response.destroy();
-        });
-      }, limits);
+      server = createLimitedServer(
+        (request, response) => {
+          const isRegistry = /^\/v2(\/|\?|$)/.test(request.url ?? "");
+          if (!isRegistry) return handle(request, response);
+          registry.handle(request, response).catch((reason: unknown) => {
+            context().log.error({ reason }, "the registry failed");
+            response.destroy();
+          });
+        },
+        limits,
+        tls,
+      );
       return server;
     },
   });

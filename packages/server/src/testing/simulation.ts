@@ -1,5 +1,5 @@
 // What the simulation runs of the server: the production shells, and the ports in memory that it hands
-// them. Not part of the public surface.
+// them; and what tests that span packages begin with. Not part of the public surface.
 
 export { createRepeats } from "../access/repeats.ts";
 export { openCheckpoints } from "../audit/checkpoints.ts";
@@ -29,4 +29,7 @@ export {
 } from "../store/memory/memory-store.ts";
 export type { AgentRow, InstallRow, JobRow, ReleaseRow } from "../store/rows.ts";
 export type { Store } from "../store/store.ts";
+export { openAuthority } from "../tls/authority.ts";
+export { makeCertificate } from "../tls/certificate.ts";
 export type { Trust } from "../trust/trust.ts";
+export { type TestServer, testServer } from "./test-server.ts";

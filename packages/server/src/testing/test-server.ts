@@ -6,9 +6,11 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { type Client, createClient } from "@exclave/api";
 import { verifyChain } from "@exclave/core";
+import { createServerFetch } from "@exclave/machine";
 import { pino } from "pino";
 import { type RunningServer, startServer } from "../server.ts";
 import { openKeyDirectory } from "../signer/key-directory.ts";
+import type { TlsSettings } from "../tls/listener-tls.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
 
 export interface TestServer {
@@ -30,6 +32,8 @@ export async function testServer(
     readonly logBytesMax?: number;
     readonly followerGraceMs?: number;
     readonly now?: () => number;
+    readonly tls?: TlsSettings;
+    readonly publicUrl?: string;
   } = {},
 ): Promise<TestServer> {
   const data = options.data ?? join(await temporaryDirectory(t), "server");
@@ -50,12 +54,14 @@ export async function testServer(
   };
   t.after(close);
   const token = (await readFile(join(data, "admin-token"), "utf8")).trim();
+  const ca = server.context.caFingerprint() && (await readFile(join(data, "keys/ca.crt"), "utf8"));
+  const client = createClient({ url: server.listening, token, fetch: createServerFetch({ ca }) });
   return {
     data,
     server,
     url: server.url,
     token,
-    client: createClient({ url: server.url, token }),
+    client,
     stop: close,
     async restart(whileDown) {
       await close();

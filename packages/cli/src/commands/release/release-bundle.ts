@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path";
 import { AppId, releaseRepository } from "@exclave/core";
 import type { Command } from "commander";
 import { z } from "zod";
-import { readToken } from "../../connection/connection.ts";
+import { readToken, type Target } from "../../connection/connection.ts";
 import { pairs } from "../../output/output.ts";
 import { BundledRelease, runBundleProgram, sizeText } from "../../program/bundle-program.ts";
 import { handler, type Invocation } from "../../program/cli.ts";
@@ -39,7 +39,7 @@ export function addReleaseBundle(release: Command, invocation: Invocation): void
         const target = await cli.target();
         const password = await readToken(target);
         const written = await runBundleProgram(cli, {
-          args: ["write", "--file", file, "--digest", digest, ...registryOf(target.url, appId)],
+          args: ["write", "--file", file, "--digest", digest, ...registryOf(target, appId)],
           secrets: password === undefined ? {} : { EXCLAVE_REGISTRY_PASSWORD: password },
           result: Written,
           describe: ({ done, total }) => `read ${tenths(done, total)} % of ${sizeText(total)}`,
@@ -61,8 +61,10 @@ export function addReleaseBundle(release: Command, invocation: Invocation): void
 }
 
 /** Where the server keeps releases, with everything a release names beside it. */
-function registryOf(url: string, appId: string): string[] {
-  return ["--registry", url, "--repository", releaseRepository(AppId.parse(appId))];
+function registryOf({ url, caFile }: Target, appId: string): string[] {
+  const repository = releaseRepository(AppId.parse(appId));
+  const ca = caFile === undefined ? [] : ["--ca", caFile];
+  return ["--registry", url, "--repository", repository, ...ca];
 }
 
 function tenths(done: number, total: number): number {

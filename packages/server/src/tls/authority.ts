@@ -1,0 +1,133 @@
+// The server as its own certificate authority. Its key is made when TLS is first asked for, beside the
+// other keys, or was put there before: `keys/ca.pem` and `keys/ca.crt`.
+
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+  X509Certificate,
+} from "node:crypto";
+import { join } from "node:path";
+import { Failure } from "@exclave/core";
+import { caFingerprint, readIfThere, writeDurably } from "@exclave/machine";
+import { makeCertificate } from "./certificate.ts";
+
+const DAY_MS = 86_400_000;
+const AUTHORITY_DAYS = 3_650;
+export const SERVER_CERTIFICATE_MS = 90 * DAY_MS;
+/** The other side's clock may be behind ours by so much. */
+const BACKDATED_MS = 5 * 60_000;
+
+export interface IssuedServer {
+  readonly certificate: X509Certificate;
+  readonly privateKey: KeyObject;
+}
+
+export interface Authority {
+  readonly certificate: X509Certificate;
+  /** What a join string pins: sha256 of its public key. */
+  readonly fingerprint: string;
+  /** A certificate of a new key, for these host names and addresses. */
+  issueServer(hosts: readonly string[]): IssuedServer;
+}
+
+export interface AuthorityOptions {
+  /** The directory of the server's keys. */
+  readonly keys: string;
+  readonly now: () => number;
+}
+
+export async function openAuthority({ keys, now }: AuthorityOptions): Promise<Authority> {
+  const files = { key: join(keys, "ca.pem"), certificate: join(keys, "ca.crt") };
+  const { privateKey, certificate } = await openFiles(files, now());
+  return {
+    certificate,
+    fingerprint: caFingerprint(certificate),
+    issueServer(hosts) {
+      const pair = generateKeyPairSync("ec", { namedCurve: "P-256" });
+      const wish = {
+        about: { kind: "server", hosts },
+        name: "Exclave server",
+        key: pair.publicKey,
+        ...validity(now(), SERVER_CERTIFICATE_MS),
+      } as const;
+      const issued = makeCertificate(wish, { privateKey, certificate });
+      return { certificate: issued, privateKey: pair.privateKey };
+    },
+  };
+}
+
+interface AuthorityFiles {
+  readonly key: string;
+  readonly certificate: string;
+}
+
+interface HeldAuthority {
+  readonly privateKey: KeyObject;
+  readonly certificate: X509Certificate;
+}
+
+async function openFiles(files: AuthorityFiles, now: number): Promise<HeldAuthority> {
+  const [key, text] = await Promise.all([readIfThere(files.key), readIfThere(files.certificate)]);
+  // The key is written first: a crash in between leaves one that has yet to get its certificate.
+  if (text === undefined) return makeAuthority(files, key, now);
+  if (key === undefined) {
+    throw new Failure("invalid", `${files.certificate} is there and its key ${files.key} is not`);
+  }
+  const held = parseAuthority(files, key, text);
+  if (!held.certificate.ca) {
+    throw new Failure("invalid", `${files.certificate} is not the certificate of an authority`);
+  }
+  if (!held.certificate.checkPrivateKey(held.privateKey)) {
+    throw new Failure("invalid", `${files.key} is not the key of ${files.certificate}`);
+  }
+  return held;
+}
+
+function parseKey(file: string, key: string): KeyObject {
+  try {
+    return createPrivateKey(key);
+  } catch (cause) {
+    throw new Failure("invalid", `${file} does not hold a private key`, { cause });
+  }
+}
+
+function parseAuthority(files: AuthorityFiles, key: string, text: string): HeldAuthority {
+  try {
+    return { privateKey: createPrivateKey(key), certificate: new X509Certificate(text) };
+  } catch (cause) {
+    const message = `${files.key} and ${files.certificate} are not a key and its certificate in PEM`;
+    throw new Failure("invalid", message, { cause });
+  }
+}
+
+async function makeAuthority(
+  files: AuthorityFiles,
+  key: string | undefined,
+  now: number,
+): Promise<HeldAuthority> {
+  const privateKey =
+    key === undefined
+      ? generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey
+      : parseKey(files.key, key);
+  const wish = {
+    about: { kind: "authority" },
+    // Two authorities of one name could not be told apart in a list of them.
+    name: `Exclave CA ${randomBytes(4).toString("hex")}`,
+    key: createPublicKey(privateKey),
+    ...validity(now, AUTHORITY_DAYS * DAY_MS),
+  } as const;
+  const certificate = makeCertificate(wish, { privateKey });
+  await writeDurably(files.key, privateKey.export({ type: "pkcs8", format: "pem" }).toString());
+  await writeDurably(files.certificate, certificate.toString());
+  return { privateKey, certificate };
+}
+
+function validity(now: number, lengthMs: number) {
+  const serial = randomBytes(16);
+  // Positive and never zero in front, so that it has one length for everybody.
+  serial[0] = ((serial[0] ?? 0) & 0x7f) | 0x40;
+  return { notBefore: now - BACKDATED_MS, notAfter: now + lengthMs, serial };
+}

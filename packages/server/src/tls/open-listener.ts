@@ -1,0 +1,65 @@
+// The listener's TLS, put together: what was planned, the certificate it begins with, and whoever keeps
+// that one current.
+
+import type { Timers } from "@exclave/api";
+import { LISTEN_TLS_VERSION, type ListenTls } from "@exclave/oci";
+import type { Logger } from "pino";
+import { type Authority, openAuthority } from "./authority.ts";
+import { type KeptCertificate, keepCertificate } from "./keep-certificate.ts";
+import { hostsOf, type ListenerPlan, type Shown, showFiles, showOwn } from "./listener-tls.ts";
+
+export interface ListenerOptions {
+  readonly plan: ListenerPlan;
+  readonly host: string;
+  readonly publicUrl?: string | undefined;
+  /** The directory of the server's keys. */
+  readonly keys: string;
+  readonly now: () => number;
+  readonly timers: Pick<Timers, "every">;
+  readonly log: Logger;
+}
+
+export interface Listener {
+  readonly scheme: "http" | "https";
+  /** Undefined for plain HTTP. */
+  readonly tls: ListenTls | undefined;
+  /** Of the authority that agents and people are to pin. */
+  caFingerprint(): string | undefined;
+  /** Keeps the certificate of this server current; `look` does it at once. */
+  keep(server: SecureServer): KeptCertificate | undefined;
+}
+
+interface SecureServer {
+  setSecureContext(options: ListenTls): void;
+}
+
+export async function openListener(options: ListenerOptions): Promise<Listener> {
+  const { plan, host, publicUrl, keys, now, timers, log } = options;
+  if (plan.kind === "plain") {
+    return {
+      scheme: "http",
+      tls: undefined,
+      caFingerprint: () => undefined,
+      keep: () => undefined,
+    };
+  }
+  const authority = await openAuthority({ keys, now });
+  const issue = () => showOwn(authority, hostsOf(host, publicUrl));
+  const first = plan.kind === "own" ? issue() : await showFiles(plan.files);
+  let kept: KeptCertificate | undefined;
+  return {
+    scheme: "https",
+    tls: listenTls(first, authority),
+    caFingerprint: () => (kept ? kept.fingerprint() : first.fingerprint),
+    keep(server) {
+      const apply = (shown: Shown) => server.setSecureContext(listenTls(shown, authority));
+      kept = keepCertificate({ plan, first, issue, apply, now, timers, log });
+      return kept;
+    },
+  };
+}
+
+/** Agents' certificates are by this server's own authority, whosever the server's is. */
+function listenTls({ context: { cert, key } }: Shown, { certificate }: Authority): ListenTls {
+  return { cert, key, ca: certificate.toString(), minVersion: LISTEN_TLS_VERSION };
+}
