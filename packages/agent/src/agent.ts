@@ -10,7 +10,7 @@ import type { Identity } from "./identity/identity.ts";
 import type { Jobs } from "./job/jobs.ts";
 import type { Spool } from "./job/spool.ts";
 import type { Journal } from "./journal/journal.ts";
-import { isDamaged } from "./journal/sqlite-journal.ts";
+import { isDamaged } from "./journal/journal-database.ts";
 import { type LinkClient, type LinkClientOptions, openLink } from "./link/link-client.ts";
 import { withoutPlainGrant } from "./link/plain-grant.ts";
 import type { Log } from "./log.ts";

@@ -6,7 +6,6 @@
 // in between the same input comes again and writes the same. What the vault may let go of, and floors,
 // follow the commit: a floor that is ahead of the journal would refuse an offer nobody has accepted.
 
-import type { JobName } from "@exclave/core";
 import { z } from "zod";
 import {
   Applied,
@@ -42,6 +41,7 @@ const APPLIED = "components";
 
 export function createVaultedJournal(options: VaultedJournalOptions): Journal {
   const { journal, vault, log } = options;
+  const orWarn = warnedBy(log);
   let floor: Floor | undefined;
 
   return {
@@ -69,10 +69,11 @@ export function createVaultedJournal(options: VaultedJournalOptions): Journal {
       issuedFloor: Math.max(snapshot.issuedFloor, kept?.issuedFloor ?? 0),
     };
     if (snapshot.fresh) {
+      const rescued = orWarn("the vault cannot be read", () => rescuedFrom(vault)) ?? {};
       const checkpoints = keptCheckpoints();
-      return { ...snapshot, ...floorAfterLoss(floor, kept), ...rescued(), checkpoints };
+      return { ...snapshot, ...floorAfterLoss(floor, kept), ...rescued, checkpoints };
     }
-    orWarn("the vault keeps entries of jobs that are over", () => sweepJobs(snapshot.jobs));
+    orWarn("the vault keeps entries of jobs that are over", () => sweepJobs(vault, snapshot.jobs));
     return { ...snapshot, ...floor };
   }
 
@@ -89,77 +90,19 @@ export function createVaultedJournal(options: VaultedJournalOptions): Journal {
     return kept ?? [];
   }
 
-  /** What a lost journal had and the vault still has. */
-  function rescued(): Partial<JournalSnapshot> {
-    return (
-      orWarn("the vault cannot be read", () => ({
-        applied: Applied.parse(vault.read("applied", APPLIED) ?? {}),
-        jobs: vault.entries("job").map(({ value }) => JobRecord.parse(value)),
-        // Without what was last seen: the server may have lost it too, and is told anew.
-        schedule: vault
-          .entries("schedule")
-          .map(({ value }) => ScheduleEntry.omit({ last: true }).parse(value)),
-      })) ?? {}
-    );
-  }
-
   function floorAfterLoss(known: Floor, kept: Floor | undefined): Floor {
     return kept ? known : { ...known, issuedFloor: options.lostBefore ?? 0 };
   }
 
-  function sweepJobs(jobs: readonly JobRecord[]): void {
-    const open = new Set<string>(jobs.filter(isLaunched).map(({ name }) => name));
-    for (const { name } of vault.entries("job")) if (!open.has(name)) vault.drop("job", name);
-  }
-
   function commit(writes: readonly JournalWrite[]): void {
-    for (const write of writes) keepBefore(write);
+    for (const write of writes) keepBefore(vault, write);
     journal.commit(writes.filter((write) => !isVaultOnly(write)));
     // From here on nothing may fail: the journal has it, and the next start sweeps.
     orWarn("the vault keeps what is over for now", () => {
-      for (const write of writes) followAfter(write);
+      for (const write of writes) followAfter(vault, write);
       keepFloor(writes);
       keepReleases(writes);
     });
-  }
-
-  function keepBefore(write: JournalWrite): void {
-    switch (write.kind) {
-      case "secret":
-        return vault.keep("secret", write.name, write.value);
-      case "job_secrets":
-        return vault.keep("job-secrets", write.name, write.secrets);
-      case "outputs":
-        return vault.keep("outputs", write.component, write.outputs);
-      case "outputs_removed":
-        return vault.drop("outputs", write.component);
-      case "schedule":
-        return vault.keep("schedule", write.entry.component, write.entry);
-      case "schedule_removed":
-        return vault.drop("schedule", write.component);
-      case "checkpoints":
-        return vault.keep("checkpoints", CHECKPOINTS, write.list);
-      case "applied":
-        return vault.keep("applied", APPLIED, write.applied);
-      case "job":
-        return isLaunched(write.record)
-          ? vault.keep("job", write.record.name, write.record)
-          : undefined;
-      default:
-        return undefined;
-    }
-  }
-
-  function followAfter(write: JournalWrite): void {
-    if (write.kind === "job" && write.record.status === "ended") dropJob(write.record.name);
-    if (write.kind === "job_removed") {
-      dropJob(write.name);
-      vault.drop("job-secrets", write.name);
-    }
-  }
-
-  function dropJob(name: JobName): void {
-    vault.drop("job", name);
   }
 
   function keepFloor(writes: readonly JournalWrite[]): void {
@@ -188,14 +131,69 @@ export function createVaultedJournal(options: VaultedJournalOptions): Journal {
       KeptReleases.optional().parse(vault.read("releases", install)),
     );
   }
+}
 
-  function orWarn<Value>(what: string, work: () => Value): Value | undefined {
+/** What fails is logged, and comes back as undefined. */
+function warnedBy(log: Log): <Value>(what: string, work: () => Value) => Value | undefined {
+  return (what, work) => {
     try {
       return work();
     } catch (reason) {
       log.error(what, { reason });
       return undefined;
     }
+  };
+}
+
+/** What a lost journal had and the vault still has. */
+function rescuedFrom(vault: Vault): Partial<JournalSnapshot> {
+  return {
+    applied: Applied.parse(vault.read("applied", APPLIED) ?? {}),
+    jobs: vault.entries("job").map(({ value }) => JobRecord.parse(value)),
+    // Without what was last seen: the server may have lost it too, and is told anew.
+    schedule: vault
+      .entries("schedule")
+      .map(({ value }) => ScheduleEntry.omit({ last: true }).parse(value)),
+  };
+}
+
+function sweepJobs(vault: Vault, jobs: readonly JobRecord[]): void {
+  const open = new Set<string>(jobs.filter(isLaunched).map(({ name }) => name));
+  for (const { name } of vault.entries("job")) if (!open.has(name)) vault.drop("job", name);
+}
+
+function keepBefore(vault: Vault, write: JournalWrite): void {
+  switch (write.kind) {
+    case "secret":
+      return vault.keep("secret", write.name, write.value);
+    case "job_secrets":
+      return vault.keep("job-secrets", write.name, write.secrets);
+    case "outputs":
+      return vault.keep("outputs", write.component, write.outputs);
+    case "outputs_removed":
+      return vault.drop("outputs", write.component);
+    case "schedule":
+      return vault.keep("schedule", write.entry.component, write.entry);
+    case "schedule_removed":
+      return vault.drop("schedule", write.component);
+    case "checkpoints":
+      return vault.keep("checkpoints", CHECKPOINTS, write.list);
+    case "applied":
+      return vault.keep("applied", APPLIED, write.applied);
+    case "job":
+      return isLaunched(write.record)
+        ? vault.keep("job", write.record.name, write.record)
+        : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function followAfter(vault: Vault, write: JournalWrite): void {
+  if (write.kind === "job" && write.record.status === "ended") vault.drop("job", write.record.name);
+  if (write.kind === "job_removed") {
+    vault.drop("job", write.name);
+    vault.drop("job-secrets", write.name);
   }
 }
 
