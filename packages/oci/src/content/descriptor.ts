@@ -139,6 +139,12 @@ export function acceptManifest(bytes: Uint8Array, mediaType: string): ParsedMani
   return parsed;
 }
 
+/** Every type a manifest may be taken in as. */
+export function isManifestType(mediaType: string): boolean {
+  const images: readonly string[] = [MEDIA_TYPES.manifest, MEDIA_TYPES.dockerManifest];
+  return isIndexType(mediaType) || images.includes(mediaType);
+}
+
 export function isIndexType(mediaType: string): boolean {
   return mediaType === MEDIA_TYPES.index || mediaType === MEDIA_TYPES.dockerIndex;
 }

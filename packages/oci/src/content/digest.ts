@@ -119,3 +119,9 @@ function mismatch({ digest }: Expected, reason: string): Failure {
     details: { digest, isMismatch: true },
   });
 }
+
+/** For what fits into memory. */
+export function hasDigest(bytes: Uint8Array, digest: Digest): boolean {
+  const { algorithm, hex } = splitDigest(digest);
+  return createHash(algorithm).update(bytes).digest("hex") === hex;
+}

@@ -11,7 +11,7 @@ import {
   manifestTypeOf,
   Tag,
 } from "../content/descriptor.ts";
-import { collect, splitDigest } from "../content/digest.ts";
+import { collect, hasDigest, splitDigest } from "../content/digest.ts";
 import { unsupported } from "./blobs.ts";
 import { answer, answerJson, bodyOf, type Exchange } from "./exchange.ts";
 import { RegistryError } from "./registry-error.ts";
@@ -56,11 +56,6 @@ async function read(exchange: Exchange, repository: string, reference: string) {
     throw unknownManifest(reference);
   }
   answer(response, 200, headers, bytes);
-}
-
-function hasDigest(bytes: Uint8Array, digest: Digest): boolean {
-  const { algorithm, hex } = splitDigest(digest);
-  return createHash(algorithm).update(bytes).digest("hex") === hex;
 }
 
 async function write(exchange: Exchange, repository: string, reference: string): Promise<void> {

@@ -6,7 +6,8 @@ import type { Digest } from "@exclave/core";
 import { unlessAbsent } from "@exclave/machine";
 import { z } from "zod";
 import { readFileIfThere } from "../../content/blob-files.ts";
-import { Descriptor } from "../../content/descriptor.ts";
+import { isDigest } from "../../content/content-store.ts";
+import { Descriptor, isManifestType } from "../../content/descriptor.ts";
 import { splitDigest } from "../../content/digest.ts";
 
 export const ManifestLink = z.object({ mediaType: z.string() });
@@ -21,6 +22,9 @@ export interface ReferrersWanted {
   readonly last?: string;
 }
 
+/** An entry made anew from the manifest itself; undefined when that is gone too. */
+export type RemakeReferrer = (digest: Digest) => Promise<Descriptor | undefined>;
+
 /** How a link to something with this digest is called. */
 export function linkName(digest: Digest): string {
   const { algorithm, hex } = splitDigest(digest);
@@ -33,24 +37,50 @@ export async function linksIn(directory: string): Promise<string[]> {
   return found.filter((name) => !name.startsWith(":"));
 }
 
-/** As what a repository took a manifest in; undefined where it did not. */
+/**
+ * As what a repository took a manifest in; undefined where it did not. A link that was damaged on disk is as good
+ * as none: whoever copies finds the manifest missing and brings it again.
+ */
 export async function readManifestType(link: string): Promise<string | undefined> {
-  const text = await readFileIfThere(link);
-  return text && ManifestLink.parse(JSON.parse(text.toString("utf8"))).mediaType;
+  const mediaType = readLink(await readFileIfThere(link), ManifestLink)?.mediaType;
+  return mediaType !== undefined && isManifestType(mediaType) ? mediaType : undefined;
+}
+
+/** What a tag points at; undefined where there is none, or where it was damaged on disk. */
+export async function readTagLink(file: string): Promise<Digest | undefined> {
+  const text = (await readFileIfThere(file))?.toString("utf8");
+  return text !== undefined && isDigest(text) ? text : undefined;
+}
+
+function readLink<Link>(bytes: Buffer | undefined, schema: z.ZodType<Link>): Link | undefined {
+  if (bytes === undefined) return undefined;
+  try {
+    return schema.safeParse(JSON.parse(bytes.toString("utf8"))).data;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Referrers in the order of their digests, read as they are asked for. */
 export async function* readReferrers(
   directory: string,
   { artifactType, last = "" }: ReferrersWanted,
+  remake: RemakeReferrer,
 ): AsyncIterable<Descriptor> {
   const names = (await linksIn(directory)).filter((name) => name.replace("-", ":") > last).sort();
   for (let at = 0; at < names.length; at += READS_MAX) {
-    const group = names.slice(at, at + READS_MAX).map((name) => join(directory, name));
-    for (const text of await Promise.all(group.map(readFileIfThere))) {
-      if (text === undefined) continue;
-      const entry = Descriptor.parse(JSON.parse(text.toString("utf8")));
+    const group = names.slice(at, at + READS_MAX);
+    for (const entry of await Promise.all(group.map((name) => readReferrer(name)))) {
+      if (entry === undefined) continue;
       if (artifactType === undefined || entry.artifactType === artifactType) yield entry;
     }
+  }
+
+  async function readReferrer(name: string): Promise<Descriptor | undefined> {
+    const bytes = await readFileIfThere(join(directory, name));
+    if (bytes === undefined) return undefined;
+    const digest = name.replace("-", ":") as Digest;
+    const entry = readLink(bytes, Descriptor);
+    return entry?.digest === digest ? entry : remake(digest);
   }
 }

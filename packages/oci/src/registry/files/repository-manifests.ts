@@ -22,7 +22,7 @@ import {
   referrerDescriptor,
   subjectOf,
 } from "../../content/descriptor.ts";
-import { bytesOf } from "../../content/digest.ts";
+import { bytesOf, hasDigest } from "../../content/digest.ts";
 import {
   type ManifestLink,
   type ReferrersWanted,
@@ -95,8 +95,7 @@ export function createRepositoryManifests(
         const subject = subjectOf(parsed)?.digest;
         if (subject !== undefined) {
           const entry = referrerDescriptor(parsed, { mediaType, digest, size: bytes.length });
-          const file = places.referrer(repository, subject, digest);
-          await writeFileDurably(file, JSON.stringify(entry));
+          await writeReferrer(repository, subject, entry);
         }
         for (const tag of named) await tags.move(repository, tag, digest);
         return subject;
@@ -115,7 +114,11 @@ export function createRepositoryManifests(
     },
 
     listReferrers(repository, digest, wanted) {
-      return readReferrers(places.referrers(repository, digest), wanted);
+      return readReferrers(places.referrers(repository, digest), wanted, async (referrer) => {
+        const entry = await describeReferrer(repository, referrer);
+        if (entry) await writeReferrer(repository, digest, entry);
+        return entry;
+      });
     },
 
     async unlinkManifest(repository, digest) {
@@ -140,6 +143,27 @@ export function createRepositoryManifests(
     if (mediaType === undefined) return undefined;
     const size = await content.size(digest);
     return size === undefined ? undefined : { digest, mediaType, size };
+  }
+
+  async function writeReferrer(
+    repository: string,
+    subject: Digest,
+    entry: Descriptor,
+  ): Promise<void> {
+    const file = places.referrer(repository, subject, entry.digest);
+    await writeFileDurably(file, JSON.stringify(entry));
+  }
+
+  /** How a manifest of this repository appears among the referrers of another, read from itself. */
+  async function describeReferrer(
+    repository: string,
+    digest: Digest,
+  ): Promise<Descriptor | undefined> {
+    const head = await find(repository, digest);
+    if (!head) return undefined;
+    const bytes = await readFile(content.path(digest));
+    if (!hasDigest(bytes, digest)) return undefined;
+    return referrerDescriptor(parseManifest(bytes, head.mediaType), head);
   }
 }
 

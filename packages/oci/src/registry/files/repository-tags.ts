@@ -2,8 +2,8 @@
 
 import type { Digest } from "@exclave/core";
 import { removeDurably } from "@exclave/machine";
-import { readFileIfThere, writeFileDurably } from "../../content/blob-files.ts";
-import { linksIn } from "./link-files.ts";
+import { writeFileDurably } from "../../content/blob-files.ts";
+import { linksIn, readTagLink } from "./link-files.ts";
 import type { RepositoryPlaces } from "./repository-places.ts";
 import { createTurns } from "./turns.ts";
 
@@ -26,10 +26,7 @@ export function createRepositoryTags(places: RepositoryPlaces): RepositoryTags {
       return (await linksIn(places.tags(repository))).sort();
     },
 
-    async read(repository, tag) {
-      const text = await readFileIfThere(places.tag(repository, tag));
-      return text?.toString("utf8") as Digest | undefined;
-    },
+    read: (repository, tag) => readTagLink(places.tag(repository, tag)),
 
     async move(repository, tag, digest) {
       const file = places.tag(repository, tag);
