@@ -163,6 +163,7 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
     tickMs: TICK_MS,
     timers,
     elapsedMs: () => world.time.now,
+    random: () => 0.5,
     onPresence: ({ kind, audience }) => {
       if (kind === "install") installs.mark(audience);
       if (kind === "setup") void markAll();

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { createSystemTimers, STABLE_MS } from "@exclave/api";
 import { WebSocketServer } from "ws";
 import { silentLog } from "../testing/builders.ts";
 import {
@@ -11,7 +13,7 @@ import {
   type LinkUnderTest,
 } from "../testing/link-client-contract.ts";
 import { startLinkServer } from "../testing/link-server.ts";
-import { linkUrl, openLink } from "./link-client.ts";
+import { linkUrl, openLink, retryAfterMsOf } from "./link-client.ts";
 
 test("dials the link's path, over TLS where the server has it", () => {
   assert.equal(linkUrl("http://127.0.0.1:80"), "ws://127.0.0.1/v1/link");
@@ -68,7 +70,88 @@ test("a server that is not there is no error, and closing ends the dialling", as
   await link.close();
 });
 
+test("a server that is busy says when to come back, and is not dialled before", async (t) => {
+  const server = createServer((_, response) => response.end());
+  server.on("upgrade", (_, socket) => {
+    socket.end("HTTP/1.1 503 Service Unavailable\r\nretry-after: 7\r\nconnection: close\r\n\r\n");
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const slept = Promise.withResolvers<number>();
+  const system = createSystemTimers();
+  const link = openLink({
+    serverUrl: `http://127.0.0.1:${port}`,
+    onFrame() {},
+    onDisconnected: async () => undefined,
+    random: () => 0.999,
+    log: silentLog,
+    timers: {
+      ...system,
+      sleep(ms, signal) {
+        slept.resolve(ms);
+        return system.sleep(60_000, signal);
+      },
+    },
+  });
+  t.after(() => link.close());
+
+  assert.equal(await slept.promise, 7_000);
+});
+
+test("only seconds count as a time to come back, and ten minutes at most", () => {
+  const waits = ["7", undefined, "soon", "-1", "99999999"].map(retryAfterMsOf);
+  assert.deepEqual(waits, [7_000, 0, 0, 0, 600_000]);
+});
+
+test("an agent that is sent away alone does not wait for the herd", async (t) => {
+  const sockets = new WebSocketServer({ port: 0, host: "127.0.0.1" });
+  t.after(() => sockets.close());
+  await once(sockets, "listening");
+  sockets.on("connection", (socket) => {
+    const goaway = { type: "goaway", code: "moving", because: "old", retryAfterMs: 0, spreadMs: 0 };
+    socket.send(JSON.stringify({ ...WELCOME, reconnectSpreadMs: 200_000 }));
+    socket.send(JSON.stringify(goaway));
+    socket.close();
+  });
+  const { port } = sockets.address() as AddressInfo;
+  const slept = Promise.withResolvers<number>();
+  const system = createSystemTimers();
+  let elapsed = 0;
+  const link = openLink({
+    serverUrl: `http://127.0.0.1:${port}`,
+    onFrame() {},
+    onDisconnected: async () => undefined,
+    random: () => 0.999,
+    log: silentLog,
+    elapsedMs: () => (elapsed += STABLE_MS),
+    timers: {
+      ...system,
+      sleep(ms, signal) {
+        slept.resolve(ms);
+        return system.sleep(60_000, signal);
+      },
+    },
+  });
+  t.after(() => link.close());
+
+  assert.equal(await slept.promise, 0);
+});
+
 describeLinkClient("a link over the network", overNetwork);
+
+const WELCOME = {
+  type: "welcome",
+  proto: 1,
+  sessionEpoch: 1,
+  serverTimeMs: 0,
+  upAcked: 0,
+  capabilities: [],
+  limits: { logCreditBytes: 1, frameBytes: 1 },
+  pingMs: 10_000,
+  logs: [],
+};
 
 async function overNetwork(t: TestContext): Promise<LinkUnderTest> {
   const sockets = new WebSocketServer({ port: 0, host: "127.0.0.1" });

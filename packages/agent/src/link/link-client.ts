@@ -112,6 +112,11 @@ export function openLink(options: LinkClientOptions): LinkClient {
     opened.on("error", (reason) => {
       log[failures > 1 ? "debug" : "warn"]("the link to the server failed", { reason });
     });
+    opened.on("unexpected-response", (_, response) => {
+      retryAfterMs = retryAfterMsOf(response.headers["retry-after"]);
+      log.info("the server is busy", { status: response.statusCode, retryAfterMs });
+      opened.terminate();
+    });
     opened.on("message", (data: Buffer, isBinary) => {
       watch.heard();
       const frame = isBinary ? undefined : readServerFrame(data.toString("utf8"));
@@ -134,12 +139,19 @@ export function openLink(options: LinkClientOptions): LinkClient {
       retryAfterMs = frame.permanent
         ? PERMANENT_RETRY_MS
         : Math.min(frame.retryAfterMs, PERMANENT_RETRY_MS);
+      spreadMs = Math.min(frame.spreadMs ?? spreadMs, SPREAD_MS_MAX);
       log[frame.permanent ? "error" : "warn"]("the server sends this agent away", {
         code: frame.code,
         because: frame.because,
       });
     }
   }
+}
+
+/** In seconds, as servers and balancers say it; a date is not understood. */
+export function retryAfterMsOf(header: string | undefined): number {
+  if (header === undefined || !/^\d{1,9}$/.test(header)) return 0;
+  return Math.min(Number(header) * 1_000, PERMANENT_RETRY_MS);
 }
 
 export function linkUrl(serverUrl: string): string {

@@ -165,6 +165,8 @@ export const ServerFrame = z.discriminatedUnion("type", [
     code: z.string(),
     because: z.string(),
     retryAfterMs: z.int().nonnegative(),
+    /** Over how long this agent is to spread, where that is not what the welcome said: it goes alone. */
+    spreadMs: z.int().nonnegative().optional(),
     permanent: z.boolean().default(false),
   }),
 ]);

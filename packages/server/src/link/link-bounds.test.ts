@@ -5,13 +5,15 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { EventEmitter, once } from "node:events";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
+  createSystemTimers,
   helloBytes,
   LINK_PATH,
   LINK_PROTOCOL,
   ServerFrame,
+  type Timers,
   UNPROVEN_MAX,
   UNREAD_BYTES_MAX,
 } from "@exclave/api";
@@ -121,9 +123,24 @@ test("of connections that prove nothing the oldest make room for new ones", asyn
   };
   const first = await open();
   const gone = once(first, "close");
-  for (let n = 0; n < UNPROVEN_MAX; n++) await open();
+  for (let n = 1; n < UNPROVEN_MAX; n++) await open();
 
-  await gone;
+  // While the others may still prove themselves, a newcomer is told to come back.
+  const turned = await turnedAway(url);
+  let isGone = false;
+  void gone.then(() => (isGone = true));
+  // Every try may take the place of one that has been at it for too long.
+  await until(
+    () => turnedAway(url),
+    (answer) => answer === undefined,
+    "there is room",
+  );
+  await until(
+    async () => isGone,
+    (answer) => answer,
+    "the oldest is gone",
+  );
+  if (turned) assert.deepEqual(turned, { status: 503, retryAfter: "5" });
   const agent = await connectAgent(await joinVendorAgent(server, "build"));
   await agent.disconnect();
 });
@@ -198,28 +215,76 @@ function firstAnswer({ url, agent, keyGeneration, privateKey }: Identity, says: 
   return answer.promise.finally(() => socket.terminate());
 }
 
-test("a connection whose other end does not read is cut", async (t) => {
-  const server = await testServer(t);
-  const socket = Object.assign(new EventEmitter(), {
+/** Undefined when it was let in. */
+async function turnedAway(url: string) {
+  const socket = new WebSocket(url, LINK_PROTOCOL);
+  const answer = Promise.withResolvers<{ status: unknown; retryAfter: unknown } | undefined>();
+  socket.on("unexpected-response", (_, response) =>
+    answer.resolve({ status: response.statusCode, retryAfter: response.headers["retry-after"] }),
+  );
+  socket.on("open", () => answer.resolve(undefined));
+  socket.on("error", () => undefined);
+  return answer.promise.finally(() => socket.terminate());
+}
+
+/** A connection as far as a session sees it. */
+function fakeSocket(t: TestContext, bufferedAmount = 0) {
+  return Object.assign(new EventEmitter(), {
     OPEN: 1,
     readyState: 1,
-    bufferedAmount: UNREAD_BYTES_MAX + 1,
+    bufferedAmount,
     isPaused: false,
-    send() {},
+    send: t.mock.fn<(text: string) => void>(),
     pause() {},
     resume() {},
-    close() {},
+    close: t.mock.fn(),
     terminate: t.mock.fn(),
   });
+}
+
+const SETTINGS = { pingMs: 60_000, reconnectSpreadMs: 0, ageMs: 3_600_000 };
+const UNTOLD = { onLive() {}, onLooks() {}, onClosed() {} };
+
+test("a connection that has become old is ended, and its agent may come back at once", async (t) => {
+  const server = await testServer(t);
+  const socket = fakeSocket(t);
+  const later = new Map<number, () => void>();
+  const timers: Timers = {
+    ...createSystemTimers(),
+    after(ms, work) {
+      later.set(ms, work);
+      return () => later.delete(ms);
+    },
+  };
+  startLinkSession({
+    context: server.server.context,
+    socket: socket as unknown as WebSocket,
+    settings: SETTINGS,
+    quotas: createAgentQuotas(),
+    timers,
+    ...UNTOLD,
+  });
+
+  later.get(SETTINGS.ageMs)?.();
+
+  const said = socket.send.mock.calls.map(({ arguments: [text] }) => JSON.parse(text));
+  const { code, retryAfterMs, spreadMs, permanent } = said.at(-1);
+  assert.deepEqual([code, retryAfterMs, spreadMs, permanent], ["moving", 0, 0, false]);
+  assert.deepEqual(socket.close.mock.calls[0]?.arguments, [1001]);
+  socket.emit("close");
+  assert.equal(later.has(SETTINGS.ageMs), false);
+});
+
+test("a connection whose other end does not read is cut", async (t) => {
+  const server = await testServer(t);
+  const socket = fakeSocket(t, UNREAD_BYTES_MAX + 1);
 
   startLinkSession({
     context: server.server.context,
     socket: socket as unknown as WebSocket,
-    settings: { pingMs: 60_000, reconnectSpreadMs: 0 },
+    settings: SETTINGS,
     quotas: createAgentQuotas(),
-    onLive() {},
-    onLooks() {},
-    onClosed() {},
+    ...UNTOLD,
   });
   await until(
     async () => socket.terminate.mock.callCount(),

@@ -8,13 +8,13 @@ import {
   LINK_PATH,
   LINK_PROTOCOL,
   type Timers,
-  UNPROVEN_MAX,
 } from "@exclave/api";
 import { type Audience, Instant } from "@exclave/core";
 import { type WebSocket, WebSocketServer } from "ws";
 import { type AgentWatch, audit, type Presence, type ServerContext } from "../context.ts";
 import type { AgentRow } from "../store/rows.ts";
 import { createAgentQuotas } from "./agent-quota.ts";
+import { admit, ageMsOf, COME_BACK_SECONDS, pingMsFor, spreadMsFor } from "./herd.ts";
 import { type LinkSession, startLinkSession } from "./session/link-session.ts";
 
 const TICK_MS = 1_000;
@@ -37,6 +37,8 @@ export interface LinkEndpointOptions {
   readonly elapsedMs?: () => number;
   /** How often sessions look at the time. */
   readonly tickMs?: number;
+  /** Uniform in [0, 1). */
+  readonly random?: () => number;
 }
 
 export interface LinkEndpoint extends Presence {
@@ -57,6 +59,7 @@ export function createLinkEndpoint(
 ): LinkEndpoint {
   const { pingMs, onPresence, tickMs = TICK_MS } = options;
   const { timers = createSystemTimers(), elapsedMs = () => performance.now() } = options;
+  const { random = Math.random } = options;
   const sockets = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -66,7 +69,8 @@ export function createLinkEndpoint(
   const sessions = new Set<LinkSession>();
   const live = new Map<Audience, LiveAgent>();
   const audiences = new WeakMap<LinkSession, Audience>();
-  const unproven = new Set<LinkSession>();
+  /** Those that have yet to say whose they are, oldest first, and since when. */
+  const unproven = new Map<LinkSession, number>();
   const quotas = createAgentQuotas();
   const goodbyes = new Set<Promise<unknown>>();
   const stopTicking = timers.every(tickMs, tick);
@@ -99,18 +103,25 @@ export function createLinkEndpoint(
       socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n", () => socket.destroy());
       return;
     }
+    if (!makeRoom()) {
+      const answer = `HTTP/1.1 503 Service Unavailable\r\nretry-after: ${COME_BACK_SECONDS}`;
+      socket.end(`${answer}\r\nconnection: close\r\n\r\n`, () => socket.destroy());
+      return;
+    }
     const { remoteAddress } = request.socket;
     sockets.handleUpgrade(request, socket, head, (opened) => accept(opened, remoteAddress));
   }
 
   function accept(socket: WebSocket, address?: string): void {
-    // A few agents come back at once; many are spread out so that they do not come as a herd.
-    const reconnectSpreadMs = Math.min(30_000, 200 + sessions.size * 20);
     const session = startLinkSession({
       context: context(),
       socket,
       address,
-      settings: { pingMs, reconnectSpreadMs },
+      settings: {
+        pingMs: pingMsFor(sessions.size, pingMs),
+        reconnectSpreadMs: spreadMsFor(sessions.size),
+        ageMs: ageMsOf(random()),
+      },
       quotas,
       timers,
       onLive,
@@ -118,14 +129,16 @@ export function createLinkEndpoint(
       onClosed,
     });
     sessions.add(session);
-    unproven.add(session);
-    makeRoom();
+    unproven.set(session, elapsedMs());
   }
 
-  /** An agent proves itself in one turn: whoever has been at it for longest is none. */
-  function makeRoom(): void {
+  /** Whether there is room for a connection that proves nothing yet. */
+  function makeRoom(): boolean {
     const [oldest] = unproven;
-    if (unproven.size > UNPROVEN_MAX && oldest) oldest.cut();
+    const oldestMs = oldest ? elapsedMs() - oldest[1] : 0;
+    const admission = admit({ count: unproven.size, oldestMs });
+    if (admission === "for_the_oldest") oldest?.[0].cut();
+    return admission !== "later";
   }
 
   function onLive(session: LinkSession, agent: AgentRow): void {

@@ -22,14 +22,10 @@ import {
   referrerDescriptor,
   subjectOf,
 } from "../../content/descriptor.ts";
-import { bytesOf, hasDigest } from "../../content/digest.ts";
-import {
-  type ManifestLink,
-  type ReferrersWanted,
-  readManifestType,
-  readReferrers,
-} from "./link-files.ts";
+import { bytesOf } from "../../content/digest.ts";
+import { type ManifestLink, type ReferrersWanted, readManifestType } from "./link-files.ts";
 import type { RepositoryPlaces } from "./repository-places.ts";
+import { createRepositoryReferrers } from "./repository-referrers.ts";
 import { createRepositoryTags } from "./repository-tags.ts";
 import { createTurns } from "./turns.ts";
 
@@ -62,6 +58,7 @@ export function createRepositoryManifests(
   blobs: Pick<ContentStore, "headBlob">,
 ): RepositoryManifests {
   const tags = createRepositoryTags(places);
+  const referrers = createRepositoryReferrers({ places, content, find });
   const turns = createTurns();
 
   const manifests: RepositoryManifests = {
@@ -95,7 +92,7 @@ export function createRepositoryManifests(
         const subject = subjectOf(parsed)?.digest;
         if (subject !== undefined) {
           const entry = referrerDescriptor(parsed, { mediaType, digest, size: bytes.length });
-          await writeReferrer(repository, subject, entry);
+          await referrers.put(repository, subject, entry);
         }
         for (const tag of named) await tags.move(repository, tag, digest);
         return subject;
@@ -113,13 +110,7 @@ export function createRepositoryManifests(
       return found;
     },
 
-    listReferrers(repository, digest, wanted) {
-      return readReferrers(places.referrers(repository, digest), wanted, async (referrer) => {
-        const entry = await describeReferrer(repository, referrer);
-        if (entry) await writeReferrer(repository, digest, entry);
-        return entry;
-      });
-    },
+    listReferrers: (repository, digest, wanted) => referrers.list(repository, digest, wanted),
 
     async unlinkManifest(repository, digest) {
       const link = places.manifest(repository, digest);
@@ -129,7 +120,7 @@ export function createRepositoryManifests(
         await tags.removeAllOf(repository, digest);
         const parsed = parseManifest(await readFile(content.path(digest)), head.mediaType);
         const subject = subjectOf(parsed)?.digest;
-        if (subject) await removeDurably(places.referrer(repository, subject, digest));
+        if (subject) await referrers.remove(repository, subject, digest);
         return removeDurably(link);
       });
     },
@@ -143,27 +134,6 @@ export function createRepositoryManifests(
     if (mediaType === undefined) return undefined;
     const size = await content.size(digest);
     return size === undefined ? undefined : { digest, mediaType, size };
-  }
-
-  async function writeReferrer(
-    repository: string,
-    subject: Digest,
-    entry: Descriptor,
-  ): Promise<void> {
-    const file = places.referrer(repository, subject, entry.digest);
-    await writeFileDurably(file, JSON.stringify(entry));
-  }
-
-  /** How a manifest of this repository appears among the referrers of another, read from itself. */
-  async function describeReferrer(
-    repository: string,
-    digest: Digest,
-  ): Promise<Descriptor | undefined> {
-    const head = await find(repository, digest);
-    if (!head) return undefined;
-    const bytes = await readFile(content.path(digest));
-    if (!hasDigest(bytes, digest)) return undefined;
-    return referrerDescriptor(parseManifest(bytes, head.mediaType), head);
   }
 }
 

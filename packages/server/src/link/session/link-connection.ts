@@ -26,7 +26,7 @@ export interface Peer {
 }
 
 type GoAway = Extract<ServerFrame, { type: "goaway" }>;
-type Farewell = Pick<GoAway, "code" | "because" | "retryAfterMs">;
+type Farewell = Pick<GoAway, "code" | "because" | "retryAfterMs" | "spreadMs">;
 
 export function createLinkConnection(
   { log }: Pick<ServerContext, "log">,

@@ -23,13 +23,17 @@ import { createLinkInbox } from "./link-inbox.ts";
 import { createShownDocuments } from "./shown-documents.ts";
 
 const LOG_CREDIT_BYTES = 1024 * 1024;
+const OLD = "this connection is old; a new one takes its place";
 
 export interface LinkSessionOptions {
   readonly context: ServerContext;
   readonly socket: WebSocket;
   /** Where it comes from, as far as that is known. */
   readonly address?: string | undefined;
-  readonly settings: Pick<LinkSettings, "pingMs" | "reconnectSpreadMs">;
+  readonly settings: Pick<LinkSettings, "pingMs" | "reconnectSpreadMs"> & {
+    /** How old it may become. */
+    readonly ageMs: number;
+  };
   readonly quotas: AgentQuotas;
   /** The system's unless given. */
   readonly timers?: Timers;
@@ -57,8 +61,9 @@ export interface LinkSession {
 export function startLinkSession(options: LinkSessionOptions): LinkSession {
   const { context, socket, timers = createSystemTimers(), address, quotas } = options;
   const { now } = context;
+  const { ageMs, ...told } = options.settings;
   const settings: LinkSettings = {
-    ...options.settings,
+    ...told,
     logCreditBytes: LOG_CREDIT_BYTES,
     frameBytes: FRAME_BYTES_MAX,
   };
@@ -100,12 +105,17 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
   const calmDown = timers.after(settings.pingMs, () => {
     if (connection.state.phase === "challenged") socket.close(1008);
   });
+  // Old connections would stay where they are when servers are added, and keep what a new one is told.
+  const stayYoung = timers.after(ageMs, () =>
+    connection.goAway({ code: "moving", because: OLD, retryAfterMs: 0, spreadMs: 0 }, 1001),
+  );
   socket.on("message", (data: Buffer, isBinary: boolean) =>
     inbox.add({ read: () => frames.read(data, isBinary), bytes: data.length }),
   );
   socket.on("error", (error) => context.log.debug({ error }, "a link's socket failed"));
   socket.on("close", () => {
     calmDown();
+    stayYoung();
     connection.state = { phase: "closed" };
     inbox.clear();
     options.onClosed(session, connection.peer?.agent);
