@@ -4,15 +4,32 @@ import { createSystemTimers } from "@exclave/api";
 import { Failure } from "@exclave/core";
 import type { JobRuntime } from "@exclave/runtime";
 import { createFakeRuntime } from "@exclave/runtime/testing";
+import type { JobRecord } from "../journal/journal.ts";
 import { createMemoryJournal } from "../journal/memory-journal.ts";
-import { job, recordOf } from "../testing/builders.ts";
+import { ACME, job, recordOf } from "../testing/builders.ts";
 import { createJobs } from "./jobs.ts";
 import { createMemorySpool } from "./memory-spool.ts";
+import type { OwnInstall } from "./prepare-job.ts";
 
 const GRANT = { registryUrl: "http://vendor.test", credential: "c", expiresAt: 1 };
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
 
-function launchOn(runtime: JobRuntime) {
+interface Launched {
+  readonly record?: JobRecord;
+  readonly own?: OwnInstall;
+}
+
+/** An install whose registry has everything, and a copy of the runner beside it. */
+const OWN: OwnInstall = {
+  id: ACME,
+  name: "acme",
+  sandbox: {},
+  registry: { url: "http://install.test", repository: "", mountFrom: [], token: async () => "t" },
+  holds: async () => true,
+  runner: { pin: async () => {}, restore: async () => true },
+};
+
+function launchOn(runtime: JobRuntime, { record = recordOf(job()), own }: Launched = {}) {
   const journal = createMemoryJournal({ journalId: "journal" });
   const gate = {
     admit: async () => ({ writes: [], statements: [] }),
@@ -22,12 +39,18 @@ function launchOn(runtime: JobRuntime) {
     runtime,
     spool: createMemorySpool(),
     journal,
-    place: { gate, journal, evaluate: (config) => config, origins: () => [GRANT.registryUrl] },
+    place: {
+      ...(own && { own }),
+      gate,
+      journal,
+      evaluate: (config) => config,
+      origins: () => [GRANT.registryUrl],
+    },
     now: () => 1_000,
     timers: createSystemTimers(),
     log: SILENT,
   });
-  return jobs.launch(recordOf(job()), { grant: GRANT });
+  return jobs.launch(record, { grant: GRANT });
 }
 
 function startedWithoutAnswer(runtime: JobRuntime): JobRuntime["start"] {
@@ -84,4 +107,22 @@ test("nothing is told of a failed start before the runtime says what became of i
   const launch = await launchOn({ ...runtime, start: startedWithoutAnswer(runtime), inspect });
 
   assert.equal(launch.kind, "launched");
+});
+
+test("a runner that is still damaged after it was put back ends the sync as not synced, to be retried", async () => {
+  let starts = 0;
+  const start = async () => {
+    starts++;
+    throw new Failure("invalid", "the bytes are others", { details: { isMismatch: true } });
+  };
+  const runtime = createFakeRuntime({ programOf: () => async () => 0 });
+  const step = { component: undefined, type: undefined, materials: [] };
+
+  const launch = await launchOn(
+    { ...runtime, start },
+    { record: recordOf(job("sync", { operation: "sync", step })), own: OWN },
+  );
+
+  assert.equal(launch.kind === "not_launched" && launch.why.code, "not_synced");
+  assert.equal(starts, 2);
 });

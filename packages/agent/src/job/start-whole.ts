@@ -22,7 +22,10 @@ export async function startWhole(
     if (!isContentLost(cause)) throw cause;
     if (!isSync || !(await own.runner.restore(plugin))) throw notWhole(plugin, cause);
     log.warn("the runner was damaged in the install's registry and is put back", { cause });
-    await runtime.start(spec);
+    // One that is damaged after all is retried: the next sync may find it put back whole.
+    await runtime.start(spec).catch((reason: unknown) => {
+      throw isContentLost(reason) ? notWhole(plugin, reason) : reason;
+    });
   }
   if (!isSync) return;
   own.runner.pin(plugin).catch((reason: unknown) => {

@@ -268,7 +268,12 @@ async function sharedRegistry(t: TestContext) {
         const path = join(home, "runner", runner.digest.replace(":", "-"));
         while (!(await stat(path).catch(() => undefined))) await sleep(20);
       },
-      dropImages: () => rm(join(home, "runtime", "images"), { recursive: true, force: true }),
+      /** What is unpacked, base layers included: the next start reads the registry. */
+      async dropImages() {
+        for (const name of ["images", "base-layers"]) {
+          await rm(join(home, "runtime", name), { recursive: true });
+        }
+      },
       async sync() {
         const about = { component: undefined, type: undefined, effect: "idempotent" as const };
         const step = { plugin: runner, materials, releases, ...about } as Partial<ManifestStep>;

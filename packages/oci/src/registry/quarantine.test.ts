@@ -49,6 +49,19 @@ test("a blob that is gone from the disk takes its manifest along when it is doub
   assert.equal((await send("HEAD", `/v2/app/manifests/${digest}`)).status, 404);
 });
 
+test("a blob that is damaged right after it was verified is found by the next doubt", async (t) => {
+  const { directory, send, push, putManifest } = await openRegistry(t);
+  const layer = await push("app", "the layer");
+  const layers = [{ mediaType: "text/plain", digest: layer, size: 9 }];
+  const { digest } = await putManifest("app", "v1", { layers });
+  const doubt = async () => (await send("HEAD", `/v2/app/manifests/${digest}?verify=true`)).status;
+
+  const before = await doubt();
+  await writeFile(fileOf(directory, layer), "the lager");
+
+  assert.deepEqual([before, await doubt()], [200, 404]);
+});
+
 test("a damaged manifest is never served", async (t) => {
   const { directory, send, putManifest } = await openRegistry(t);
   const { digest, body } = await putManifest("app", "v1", {});

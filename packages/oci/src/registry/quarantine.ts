@@ -4,7 +4,7 @@
 // the next copy finds both missing and brings them again.
 
 import { createHash } from "node:crypto";
-import { mkdir, readdir, rename, rm } from "node:fs/promises";
+import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Digest } from "@exclave/core";
 import { unlessAbsent } from "@exclave/machine";
@@ -27,7 +27,7 @@ export interface QuarantineOptions {
   readonly onDamage: (digest: Digest) => void;
 }
 
-/** Content that many manifests share is hashed once in this time. */
+/** Content that many manifests share is hashed once in this time, unless its file was changed since. */
 const TRUSTED_MS = 60_000;
 const TRUSTED_MAX = 10_000;
 const KEPT_MAX = 20;
@@ -36,7 +36,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
   const { directory, files, now, onDamage } = options;
   const { blobs } = files;
   const aside = join(directory, "damaged");
-  const verifiedAt = new Map<Digest, number>();
+  const verified = new Map<Digest, { readonly at: number; readonly file: string }>();
 
   return { verify, isolate };
 
@@ -61,16 +61,16 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
   }
 
   async function isWhole(digest: Digest): Promise<boolean> {
-    const last = verifiedAt.get(digest);
-    const size = await blobs.size(digest);
-    if (size === undefined) return false;
-    if (last !== undefined && now() - last < TRUSTED_MS) return true;
+    const last = verified.get(digest);
+    const file = await fileAt(blobs.path(digest));
+    if (file === undefined) return false;
+    if (last?.file === file && now() - last.at < TRUSTED_MS) return true;
     const { algorithm, hex } = splitDigest(digest);
     const hash = createHash(algorithm);
     for await (const chunk of blobs.read(digest)) hash.update(chunk);
     if (hash.digest("hex") === hex) {
-      if (verifiedAt.size >= TRUSTED_MAX) verifiedAt.clear();
-      verifiedAt.set(digest, now());
+      if (verified.size >= TRUSTED_MAX) verified.clear();
+      verified.set(digest, { at: now(), file });
       return true;
     }
     await isolate(digest);
@@ -78,7 +78,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
   }
 
   async function isolate(digest: Digest): Promise<void> {
-    verifiedAt.delete(digest);
+    verified.delete(digest);
     await mkdir(aside, { recursive: true, mode: 0o700 });
     const kept = ((await unlessAbsent(readdir(aside))) ?? []).sort();
     for (const old of kept.slice(0, Math.max(0, kept.length - KEPT_MAX + 1))) {
@@ -88,4 +88,10 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
     await unlessAbsent(rename(blobs.path(digest), join(aside, name)));
     onDamage(digest);
   }
+}
+
+/** Another text once somebody wrote to it or put another file in its place. */
+async function fileAt(path: string): Promise<string | undefined> {
+  const seen = await unlessAbsent(stat(path, { bigint: true }));
+  return seen && [seen.ino, seen.size, seen.mtimeNs, seen.ctimeNs].join(" ");
 }
