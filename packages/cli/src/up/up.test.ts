@@ -137,7 +137,9 @@ describe("the supervisors of installs", () => {
     if (record) await writeFile(join(directory, "init", "init.json"), JSON.stringify(record));
   }
 
-  test("are started again when they were killed, and left alone when they run or were stopped", async (t) => {
+  test("are started again when they were killed, and left alone when they run or were stopped", {
+    timeout: 30_000,
+  }, async (t) => {
     const home = await temporaryHome(t);
     await installIn(home, "killed", { pid: process.pid, startTime: "0" });
     await installIn(home, "running", identifyProcess(process.pid) ?? {});

@@ -98,7 +98,8 @@ describe("a deployed install", () => {
   });
 
   test("shows for a while that its agent lost the journal", async (t) => {
-    const at = await deployedWorld(t);
+    let ahead = 0;
+    const at = await deployedWorld(t, { now: () => Date.now() + ahead });
     assert.deepEqual((await show(at)).alarms, []);
     const identity = at.install.identity();
     assert.ok(identity);
@@ -110,6 +111,8 @@ describe("a deployed install", () => {
     const [alarm, ...others] = (await show(at)).alarms;
     assert.match(alarm?.because ?? "", /the agent started over: the agent's journal is a new one/);
     assert.deepEqual(others, []);
+    ahead = 8 * 24 * 60 * 60_000;
+    assert.deepEqual((await show(at)).alarms, []);
   });
 
   test("shows for a while what its agent noticed, the newest of a kind", async (t) => {

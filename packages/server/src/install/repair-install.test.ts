@@ -110,6 +110,17 @@ describe("the health of an install", () => {
   });
 });
 
+test("a component that is well is applied again when somebody asks for it by name", async (t) => {
+  const at = await healthyWorld(t);
+  const params = { install: "acme" as never };
+
+  await at.server.client.call(deployInstall, { params, body: { components: ["api"] } });
+  await at.pass(0);
+
+  assert.equal(applies(at), 2);
+  assert.match(at.install.manifests.at(-1)?.because ?? "", /asked for it/);
+});
+
 describe("a component that went missing", () => {
   test("is applied again by itself, with a because", async (t) => {
     const at = await healthyWorld(t);
