@@ -42,3 +42,9 @@ test("a value that cannot be is a bug", () => {
     (reason) => reason instanceof Failure && reason.code === "bug",
   );
 });
+
+test("what goes away without anybody's word is retried until it has", () => {
+  for (const code of ["disk_full", "expired", "unavailable", "rate_limited"] as const) {
+    assert.equal(FAILURES[code].retry, "until-gone", code);
+  }
+});
