@@ -32,10 +32,9 @@ test("a hold is made by the functions that say how it ends, and nowhere else", (
     ({ path, text }) => !path.endsWith("/hold.ts") && /\bendsWhen(:| =)/.test(text),
   );
 
-  // Consent to a plan: nothing asks for it yet, so no command gives it.
   assert.deepEqual(
     byHand.map(({ path }) => path),
-    ["packages/core/src/plan/decide-wanted.ts"],
+    [],
   );
 });
 

@@ -22,7 +22,8 @@ export function decideSync(context: PlanContext): Decision | undefined {
   const key = digestOf(materials.map(artifactKey).toSorted());
   if (syncFailure && (syncFailure.key ?? key) === key) {
     const { code, message } = syncFailure;
-    const retry = decideRetry(syncFailure, context.now);
+    // A key of the install's registry that was renewed while the sync ran is refused with 401.
+    const retry = decideRetry(syncFailure, context.now, { renewsCredentials: true });
     if (retry.kind === "later") {
       const because = `the sync failed (${code}): ${message}`;
       return { hold: { because, ...atTime(retry.until) } };

@@ -6,13 +6,9 @@ import { failureHold } from "./failure-hold.ts";
 import { byItself, byRelease } from "./hold.ts";
 import type { SeenComponent, WantedComponent } from "./install-state.ts";
 import type { PlanContext } from "./plan-context.ts";
-import type { ComponentStep, Decision, PlanPolicy } from "./plan-install.ts";
+import type { ComponentStep, Decision } from "./plan-install.ts";
 
-export function decideWanted(
-  want: WantedComponent,
-  context: PlanContext,
-  policy: PlanPolicy | undefined,
-): Decision | undefined {
+export function decideWanted(want: WantedComponent, context: PlanContext): Decision | undefined {
   const component = want.name;
   const there = context.there(component);
   // Its type changed: as a leftover it is decided elsewhere, and comes back here once it is gone.
@@ -31,7 +27,7 @@ export function decideWanted(
   if (hold) return { hold };
 
   const because = repair?.because ?? reasonToDeploy(want, there, context);
-  const decision = decideDeploy(want, there, deployKey, because, policy);
+  const decision = decideDeploy(want, there, deployKey, because);
   if (repair?.repair === undefined || decision.step?.kind !== "apply") return decision;
   return { step: { ...decision.step, repair: repair.repair } };
 }
@@ -41,23 +37,12 @@ function decideDeploy(
   there: SeenComponent,
   deployKey: Digest,
   because: string,
-  policy: PlanPolicy | undefined,
 ): Decision {
   if (!want.plannable) return { step: stepFor("apply", want, deployKey, because) };
 
   const plan = usablePlan(there, deployKey);
   if (!plan) return { step: stepFor("plan", want, deployKey, because) };
 
-  if (policy?.needsConsent.has(plan.risk) && !policy.consented.has(plan.digest)) {
-    return {
-      hold: {
-        component: want.name,
-        because: `its plan (${plan.risk}) waits for consent: ${plan.summary}`,
-        // No command yet: no policy that wants consent reaches an install so far.
-        endsWhen: `somebody agrees to plan ${plan.digest}`,
-      },
-    };
-  }
   return { step: { ...stepFor("apply", want, deployKey, because), plan: plan.digest } };
 }
 

@@ -114,6 +114,22 @@ describe("after a failure, the plan", () => {
     assert.deepEqual(kinds(plan([db], { syncFailure }, { now: later(2_000) }).steps), ["sync"]);
   });
 
+  test("retries a sync whose credentials were refused: the next attempt has new ones", () => {
+    const refused = { code: "unauthenticated", message: "401", at: now } as const;
+
+    const first = plan([db], { syncFailure: { ...refused, attempts: 1 } });
+    const due = plan([db], { syncFailure: { ...refused, attempts: 1 } }, { now: later(2_000) });
+    const last = plan(
+      [db],
+      { syncFailure: { ...refused, attempts: 6 } },
+      { now: later(9_999_999) },
+    );
+
+    assert.equal(first.holds[0]?.until, now + 2_000);
+    assert.deepEqual(kinds(due.steps), ["sync"]);
+    assert.match(last.holds[0]?.because ?? "", /401; it failed 6 times in a row/);
+  });
+
   test("tries a destroy again by the same rules, whatever an earlier apply did", () => {
     const trace = deployedAs(db);
     const request = (lastFailure: LastFailure) => ({

@@ -147,32 +147,6 @@ describe("the plan for an install", () => {
     assert.deepEqual(kinds(steps), ["plan db"]);
   });
 
-  test("waits for consent where the policy asks for it, and only for that plan", () => {
-    const db = component("db", { plannable: true });
-    const made = { ...planOf(db), risk: "destroy", summary: "1 to destroy" } as const;
-    const request = {
-      wanted: wanted([db]),
-      seen: seen({ synced: syncedFor(db), components: { db: { plan: made } } }),
-      now,
-    };
-    const needsConsent = new Set(["destroy"] as const);
-
-    const held = planInstall({ ...request, policy: { needsConsent, consented: new Set() } });
-    const agreed = planInstall({
-      ...request,
-      policy: { needsConsent, consented: new Set([made.digest]) },
-    });
-
-    assert.deepEqual(held.holds, [
-      {
-        component: "db",
-        because: "its plan (destroy) waits for consent: 1 to destroy",
-        endsWhen: `somebody agrees to plan ${made.digest}`,
-      },
-    ]);
-    assert.deepEqual(kinds(agreed.steps), ["apply db"]);
-  });
-
   test("is empty when everything is there as wanted", () => {
     const db = component("db");
 

@@ -5,7 +5,6 @@
 // not happening has a hold that says why and what would end it.
 
 import { type ComponentName, type ComponentType, type Digest, Instant } from "../ids.ts";
-import type { Risk } from "../job/job-line.ts";
 import type { ArtifactRef } from "../manifest/manifest.ts";
 import { decideDestroy } from "./decide-destroy.ts";
 import { decideSync } from "./decide-sync.ts";
@@ -18,14 +17,6 @@ export interface PlanInput {
   readonly wanted: Wanted;
   readonly seen: Seen;
   readonly now: Instant;
-  readonly policy?: PlanPolicy;
-}
-
-/** When somebody has to agree to a plan before it is applied. */
-export interface PlanPolicy {
-  readonly needsConsent: ReadonlySet<Risk>;
-  /** Plans somebody agreed to, by digest. */
-  readonly consented: ReadonlySet<Digest>;
 }
 
 export interface InstallPlan {
@@ -70,11 +61,11 @@ export type Decision =
   /** Nothing to do and nothing to say before then. */
   | { readonly wakeAt: Instant; readonly step?: never; readonly hold?: never };
 
-export function planInstall({ wanted, seen, now, policy }: PlanInput): InstallPlan {
+export function planInstall({ wanted, seen, now }: PlanInput): InstallPlan {
   const context = createPlanContext(wanted, seen, now);
   const decisions = [
     decideSync(context),
-    ...context.wanted.map((component) => decideWanted(component, context, policy)),
+    ...context.wanted.map((component) => decideWanted(component, context)),
     ...context.leftovers.map((name) => decideDestroy(name, context)),
   ];
   const wakes = decisions.flatMap((decision) => decision?.wakeAt ?? []);

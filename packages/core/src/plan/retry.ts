@@ -17,15 +17,22 @@ export type RetryDecision =
   | { readonly kind: "later"; readonly until: Instant }
   | { readonly kind: "not-by-itself"; readonly because: string };
 
+export interface RetryOptions {
+  /** Each attempt brings new credentials along: those that were refused may have been out of date. */
+  readonly renewsCredentials?: boolean;
+}
+
 export function decideRetry(
   { code, at, attempts, mayRepeat }: Pick<FailedAttempts, "code" | "at" | "attempts" | "mayRepeat">,
   now: Instant,
+  options: RetryOptions = {},
 ): RetryDecision {
   if (mayRepeat === false) {
     const because = "it may have run, and it must not be run twice without somebody's word";
     return { kind: "not-by-itself", because };
   }
-  const { retry } = FAILURES[code];
+  const isRenewed = options.renewsCredentials === true && code === "unauthenticated";
+  const retry = isRenewed ? "backoff" : FAILURES[code].retry;
   switch (retry) {
     case "never":
       return { kind: "not-by-itself", because: "trying the same again cannot help" };
