@@ -21,11 +21,15 @@ const PROGRAM = `
     process.send({ problems: [{ file: "f", line: 1, column: 1, message: text, path: [] }] });
   });`;
 
-function scripted(t: TestContext, changes: Partial<typeof APP_CHECK_LIMITS> = {}) {
+function scripted(
+  t: TestContext,
+  changes: Partial<typeof APP_CHECK_LIMITS> = {},
+  text: string = PROGRAM,
+) {
   const directory = mkdtempSync(join(tmpdir(), "app-checker-"));
   t.after(() => rmSync(directory, { recursive: true }));
   const program = join(directory, "program.mjs");
-  writeFileSync(program, PROGRAM);
+  writeFileSync(program, text);
   const checker = createAppChecker({ ...APP_CHECK_LIMITS, restFactor: 0, ...changes }, program);
   t.after(() => checker.close());
   return checker;
@@ -50,6 +54,14 @@ test("one that takes for ever is ended at its deadline, and the next is checked"
   const next = await checker.check(said("next"), "viewer");
 
   assert.equal(next.problems[0]?.message, "next");
+});
+
+test("a program that never becomes ready is given up, and each check says so", async (t) => {
+  const checker = scripted(t, { startMsMax: 100 }, "setInterval(() => undefined, 1_000);");
+  const notReady = { code: "unavailable", message: /not ready after 0\.1 s; try again/ };
+
+  await assert.rejects(checker.check(said("first"), "viewer"), notReady);
+  await assert.rejects(checker.check(said("second"), "viewer"), notReady);
 });
 
 test("one that takes all memory ends its own process and not the server", async (t) => {
