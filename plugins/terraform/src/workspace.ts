@@ -54,43 +54,17 @@ export interface Workspace {
 export type Command = "plan" | "apply" | "destroy";
 
 export async function openWorkspace(options: WorkspaceOptions): Promise<Workspace> {
-  const { context, tool, files, stateFile, variables, record } = options;
-  const base = join(context.workDirectory, "terraform");
-  const directory = join(base, "module");
-  await rm(base, { recursive: true, force: true });
-  await copyModule(files, directory);
-
-  // A mirror that is not there would be an error, and no mirror at all would mean the network.
-  const emptyMirror = join(base, "no-providers");
-  await mkdir(emptyMirror);
-  const given = options.mirrors ?? (await sourceMirrors(files));
-  const cliConfig = await context.writeFile(
-    join("terraform", "cli.tfrc"),
-    installation([...given, emptyMirror]),
-  );
-  // In a file, not in arguments: values hold secrets and a process list is no place for them.
-  const variableFile = await context.writeFile(
-    join("terraform", "variables.tfvars.json"),
-    JSON.stringify(variables),
-  );
-  if (stateFile !== undefined) {
-    const backend = { terraform: { backend: { local: { path: stateFile } } } };
-    await writeFile(join(directory, "exclave_override.tf.json"), JSON.stringify(backend));
-  }
-  const environment = {
-    CHECKPOINT_DISABLE: "1",
-    TF_CLI_CONFIG_FILE: cliConfig,
-    TF_DATA_DIR: join(base, "data"),
-    TF_IN_AUTOMATION: "1",
-    TF_INPUT: "0",
-  };
+  const { context, tool, stateFile, record } = options;
+  const { directory, environment, variableFile } = await layOutWorkspace(options);
   const hasModuleList = await offerModules(directory, environment.TF_DATA_DIR);
 
   return {
     directory,
     init,
     bringModules,
-    validate,
+    async validate() {
+      judgeValidation(context, (await run(["validate", "-json"])).stdout);
+    },
     act,
     take,
     ask,
@@ -129,23 +103,6 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     for (const key of brought) context.log(`the module ${key} is brought along`);
     // From here on the tool works with what an install will have.
     await offerModules(directory, environment.TF_DATA_DIR);
-  }
-
-  async function validate(): Promise<void> {
-    const { stdout } = await run(["validate", "-json"]);
-    const { valid, diagnostics } = ValidateReport.parse(JSON.parse(stdout));
-    for (const diagnostic of diagnostics) {
-      context.log(
-        describeDiagnostic(diagnostic),
-        diagnostic.severity === "error" ? "error" : "warn",
-      );
-    }
-    if (valid) return;
-    const errors = diagnostics.filter(({ severity }) => severity === "error");
-    throw new Failure(
-      "invalid",
-      `the module is not valid: ${errors.map(describeDiagnostic).join("; ")}`,
-    );
   }
 
   async function act(command: Command, args: readonly string[]): Promise<number> {
@@ -187,6 +144,55 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     }
     return JSON.parse(stdout);
   }
+}
+
+/** Says what the tool found, and fails if the module cannot be used. */
+function judgeValidation(context: OperationContext<unknown>, stdout: string): void {
+  const { valid, diagnostics } = ValidateReport.parse(JSON.parse(stdout));
+  for (const diagnostic of diagnostics) {
+    context.log(describeDiagnostic(diagnostic), diagnostic.severity === "error" ? "error" : "warn");
+  }
+  if (valid) return;
+  const errors = diagnostics.filter(({ severity }) => severity === "error");
+  throw new Failure(
+    "invalid",
+    `the module is not valid: ${errors.map(describeDiagnostic).join("; ")}`,
+  );
+}
+
+/** The files an operation works with, made anew. */
+async function layOutWorkspace(options: WorkspaceOptions) {
+  const { context, files, stateFile, variables } = options;
+  const base = join(context.workDirectory, "terraform");
+  const directory = join(base, "module");
+  await rm(base, { recursive: true, force: true });
+  await copyModule(files, directory);
+
+  // A mirror that is not there would be an error, and no mirror at all would mean the network.
+  const emptyMirror = join(base, "no-providers");
+  await mkdir(emptyMirror);
+  const given = options.mirrors ?? (await sourceMirrors(files));
+  const cliConfig = await context.writeFile(
+    join("terraform", "cli.tfrc"),
+    installation([...given, emptyMirror]),
+  );
+  // In a file, not in arguments: values hold secrets and a process list is no place for them.
+  const variableFile = await context.writeFile(
+    join("terraform", "variables.tfvars.json"),
+    JSON.stringify(variables),
+  );
+  if (stateFile !== undefined) {
+    const backend = { terraform: { backend: { local: { path: stateFile } } } };
+    await writeFile(join(directory, "exclave_override.tf.json"), JSON.stringify(backend));
+  }
+  const environment = {
+    CHECKPOINT_DISABLE: "1",
+    TF_CLI_CONFIG_FILE: cliConfig,
+    TF_DATA_DIR: join(base, "data"),
+    TF_IN_AUTOMATION: "1",
+    TF_INPUT: "0",
+  };
+  return { directory, environment, variableFile };
 }
 
 /** What the tool says of a module it does not have as it wants it, and may not fetch. */

@@ -7,13 +7,10 @@ import { connect } from "node:net";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Signer } from "./signer.ts";
-import {
-  createSignerClient,
-  type SignerClientOptions,
-  type SignerStream,
-} from "./signer-client.ts";
+import { createSignerClient } from "./signer-client.ts";
+import type { SignerConnectionOptions, SignerStream } from "./signer-connection.ts";
 
-type Options = Omit<SignerClientOptions, "name" | "open">;
+type Options = Omit<SignerConnectionOptions, "name" | "open">;
 
 /** Starts the signer's program on these keys, and again whenever it dies. */
 export function startSignerProcess(
