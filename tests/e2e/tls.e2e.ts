@@ -8,6 +8,7 @@ import { get } from "node:https";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { TLSSocket } from "node:tls";
+import type { AgentView } from "@exclave/api";
 import { caFingerprint } from "@exclave/machine";
 import { createWorld, until, untilHealthy } from "./harness.ts";
 import { writeShop } from "./shop-app.ts";
@@ -95,6 +96,27 @@ test("an install is created, deployed, updated and destroyed over TLS 1.3", asyn
     await untilHealthy(world, "acme");
   });
 
+  await t.test(
+    "a revoked agent is sent away, and comes back by a setup with a new key",
+    async () => {
+      const home = join(world.home, "installs/acme");
+      const before = readIdentity(home);
+
+      await world.exclave("agent", "revoke", "acme", "--because", "its disk was copied", "--yes");
+
+      await until("it is gone", async () => {
+        const agents = await world.json<AgentView[]>("agent", "list");
+        const agent = agents.find(({ install }) => install === "acme");
+        return agent?.status === "offline" && typeof agent.revokedAt === "string";
+      });
+      await world.exclave("install", "setup", "acme", "--wait");
+      await untilHealthy(world, "acme");
+      const after = readIdentity(home);
+      assert.deepEqual([before.keyGeneration, after.keyGeneration], [1, 2]);
+      assert.notEqual(after.identityKey, before.identityKey);
+    },
+  );
+
   await t.test("an install is destroyed, and nothing of it is left", async () => {
     assert.ok(existsSync(join(world.home, "installs/acme/agent")));
     await world.exclave("install", "destroy", "acme", "--yes", "--wait");
@@ -102,7 +124,14 @@ test("an install is created, deployed, updated and destroyed over TLS 1.3", asyn
   });
 });
 
-function readIdentity(home: string): { serverUrl: string; serverCa?: string } {
+interface KeptIdentity {
+  readonly serverUrl: string;
+  readonly serverCa?: string;
+  readonly keyGeneration: number;
+  readonly identityKey: string;
+}
+
+function readIdentity(home: string): KeptIdentity {
   return JSON.parse(readFileSync(join(home, "agent/identity.json"), "utf8"));
 }
 

@@ -217,6 +217,7 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
       allInstalls: () => void markAll(),
       releases: () => undefined,
       outbox: (audience: never) => link.look(audience),
+      revoked: (audience: never) => link.revoked(audience),
     },
   } as unknown as ServerContext;
   return {

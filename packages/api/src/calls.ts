@@ -1,7 +1,7 @@
 // Every REST call of `/v1`.
 
 import type { Call } from "./call.ts";
-import { createJoin, joinAgent, listAgents } from "./calls/agent-calls.ts";
+import { createJoin, joinAgent, listAgents, revokeAgent } from "./calls/agent-calls.ts";
 import { getCheckpoint, listAudit, listCheckpoints } from "./calls/audit-calls.ts";
 import {
   createInstall,
@@ -79,6 +79,7 @@ export const CALLS: readonly Call[] = [
   listAudit,
   listTokens,
   createToken,
+  revokeAgent,
   revokeToken,
   createJoin,
   getKeys,

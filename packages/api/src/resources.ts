@@ -195,6 +195,8 @@ export const AgentView = z.object({
   platform: z.string(),
   runtime: z.string(),
   openJobs: z.int(),
+  /** Its key counts no more. */
+  revokedAt: Time.nullable().optional(),
 });
 export type AgentView = z.infer<typeof AgentView>;
 

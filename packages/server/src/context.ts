@@ -71,6 +71,8 @@ export interface Wake {
   releases(): void;
   /** Something is in the outbox for that audience. */
   outbox(audience: Audience): void;
+  /** That audience's agent was revoked: its connection is to end. */
+  revoked(audience: Audience): void;
 }
 
 /** Everything a person or program asked for goes on record in the transaction that does it. */

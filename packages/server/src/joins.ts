@@ -77,6 +77,7 @@ export async function joinAgent(
     const install = await installOf(tx, join);
     const before = await tx.agents.byAudience(join.audience);
     if (join.usedAt !== null) return { agent: joinedBefore(before, request), install };
+    refuseRevoked(before, join);
     await tx.joins.put({ ...join, usedAt: now() });
     const joined = joinedAgent(before, { join, install, request, at: now() });
     await tx.agents.put(joined);
@@ -121,6 +122,7 @@ function joinedAgent(
     joinedAt: at,
     revokedAt: null,
     keyGeneration: (before?.keyGeneration ?? 0) + 1,
+    boots: [],
   };
   if (before) return { ...before, ...fresh };
   return {
@@ -144,6 +146,13 @@ function joinedAgent(
     reset: null,
     alarms: [],
   };
+}
+
+/** Whoever has an agent's key may have a join string of its as well: one from before the revocation is void. */
+function refuseRevoked(before: AgentRow | undefined, { createdAt }: JoinRow): void {
+  if (!before || before.revokedAt === null || createdAt > before.revokedAt) return;
+  const message = "the agent was revoked after this join string was made; ask for a new one";
+  throw new Failure("unauthenticated", message);
 }
 
 function unexpired(join: JoinRow | undefined, now: Instant): JoinRow {

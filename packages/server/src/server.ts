@@ -187,6 +187,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
       allInstalls: () => void markAll(),
       releases: () => releases.mark("releases"),
       outbox: (audience) => link.look(audience),
+      revoked: (audience) => link.revoked(audience),
     },
   };
   // Made when it is first asked for: a client is told where to get a token, and the port that this

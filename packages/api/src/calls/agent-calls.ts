@@ -26,6 +26,17 @@ export const listAgents = get({
   response: list(AgentView),
 });
 
+export const revokeAgent = post({
+  name: "revokeAgent",
+  path: "/v1/agents/:agent/revoke",
+  access: "admin",
+  summary: "Takes an agent's key out of use and ends its connection; it has to join anew",
+  params: z.object({ agent: z.string() }),
+  body: z.object({ because: z.string().min(1).max(500).optional() }),
+  response: z.object({ id: z.string(), audience: z.string(), revokedAt: Time }),
+  status: 200,
+});
+
 export const createJoin = post({
   name: "createJoin",
   path: "/v1/joins",

@@ -1,11 +1,14 @@
-import { type AgentView, listAgents } from "@exclave/api";
+import { type AgentView, listAgents, revokeAgent } from "@exclave/api";
 import type { Command } from "commander";
 import { z } from "zod";
 import { listAll } from "../connection/pages.ts";
 import { table, time } from "../output/output.ts";
 import { handler, type Invocation, toneOf } from "../program/cli.ts";
+import { confirmByName } from "../program/confirm.ts";
 import { plainEnvironment, programOf, runProgram } from "../program/package-program.ts";
-import { ExitWith } from "../program/problem.ts";
+import { CliProblem, ExitWith } from "../program/problem.ts";
+
+const RevokeOptions = z.object({ because: z.string().optional(), yes: z.boolean().default(false) });
 
 export function addAgentCommands(program: Command, invocation: Invocation): void {
   const agent = program.command("agent").alias("agents").description("the agents that run jobs");
@@ -26,7 +29,10 @@ export function addAgentCommands(program: Command, invocation: Invocation): void
                 { header: "ID", cell: ({ id }) => id },
                 { header: "KIND", cell: ({ kind }) => kind },
                 { header: "FOR", cell: ({ install, audience }) => install ?? audience },
-                { header: "STATUS", cell: ({ status }) => cli.paint(toneOf(status), status) },
+                {
+                  header: "STATUS",
+                  cell: (view) => cli.paint(toneOf(stateOf(view)), stateOf(view)),
+                },
                 { header: "SINCE", cell: ({ since }) => time(since) },
                 { header: "JOBS", cell: ({ openJobs }) => `${openJobs}` },
                 { header: "RUNTIME", cell: ({ runtime }) => runtime },
@@ -35,6 +41,29 @@ export function addAgentCommands(program: Command, invocation: Invocation): void
               "no agent has joined yet",
             ),
           names: () => agents.map(({ id }) => id),
+        });
+      }),
+    );
+
+  agent
+    .command("revoke")
+    .description("take an agent's key out of use: its connection ends, and it has to join anew")
+    .argument("<agent>", "its id, the name of its install, or build or setup")
+    .option("--because <text>", "why, for the record")
+    .option("--yes", "without asking")
+    .action(
+      handler(invocation, RevokeOptions, async ({ cli, options }, given: string) => {
+        const client = await cli.connect();
+        const found = findAgent(await listAll<AgentView>(client, listAgents), given);
+        const name = found.install ?? found.kind;
+        if (!options.yes) await confirmByName(cli, name, revokeWarning(found));
+        const { because } = options;
+        const body = because === undefined ? {} : { because };
+        const revoked = await client.call(revokeAgent, { params: { agent: found.id }, body });
+        cli.print({
+          value: revoked,
+          text: () => `agent ${revoked.id} of ${name} is revoked`,
+          names: () => [revoked.id],
         });
       }),
     );
@@ -53,4 +82,24 @@ export function addAgentCommands(program: Command, invocation: Invocation): void
         if (code !== 0) throw new ExitWith(code);
       }),
     );
+}
+
+function stateOf({ status, revokedAt }: AgentView): string {
+  return revokedAt ? "revoked" : status;
+}
+
+function findAgent(agents: readonly AgentView[], given: string): AgentView {
+  const found = agents.find(({ id, install, kind }) => id === given || (install ?? kind) === given);
+  if (found) return found;
+  throw new CliProblem("notFound", `there is no agent ${given}`, {
+    hint: "`exclave agent list` shows what there is",
+  });
+}
+
+function revokeWarning({ id, install }: AgentView): string {
+  const back =
+    install === null
+      ? "it comes back by a join string made later"
+      : `\`exclave install setup ${install}\` brings it back with a new key`;
+  return `agent ${id} is sent away at once and nothing it says counts; ${back}`;
 }

@@ -60,7 +60,7 @@ test("a release that no assemble job can hold fails with a sentence", async () =
   }));
   const building = releaseRow({ state: "building", digest: null, components });
   await store.transaction((tx) => tx.releases.put(building));
-  const wake = { releases() {}, outbox() {}, allInstalls() {}, install() {} };
+  const wake = { releases() {}, outbox() {}, revoked() {}, allInstalls() {}, install() {} };
   const context: Partial<ServerContext> = { store, now, wake, live: createLiveEvents({ now }) };
 
   await reconcileReleases(context as ServerContext, () => ({ components: [] }) as never);

@@ -12,7 +12,7 @@ export const ALARMS_KEPT_MAX = 8;
 /** The newest of its code counts; above the limit the oldest goes. */
 export function keepAlarm(
   alarms: readonly Alarm[],
-  { code, because }: Extract<AgentEvent, { type: "alarm" }>,
+  { code, because }: Pick<Extract<AgentEvent, { type: "alarm" }>, "code" | "because">,
   at: Instant,
 ): Alarm[] {
   const others = alarms.filter((alarm) => alarm.code !== code);

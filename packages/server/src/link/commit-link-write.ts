@@ -9,6 +9,7 @@ import { endUnheard } from "../job/cancel-job.ts";
 import type { AgentRow, InstallRow, JobRow } from "../store/rows.ts";
 import { componentKey, type Tables } from "../store/store.ts";
 import { keepAlarm } from "./agent-alarms.ts";
+import { noteBoot } from "./agent-boots.ts";
 import type { AgentEventWrites, InventoryFacts } from "./agent-event-writes.ts";
 import { applyAgentEvent } from "./apply-agent-event.ts";
 import { isWaiting, type LinkWrite, type SequencedCommand } from "./link-state.ts";
@@ -68,6 +69,10 @@ async function fencedAgent(tx: Tables, id: string, epoch: number): Promise<Agent
   if (agent?.sessionEpoch !== epoch) {
     throw new Failure("conflict", "a later connection of this agent has taken over");
   }
+  // Also for what was on its way when that happened.
+  if (agent.revokedAt !== null) {
+    throw new Failure("unauthenticated", "this agent was revoked; it has to join anew");
+  }
   return agent;
 }
 
@@ -80,8 +85,12 @@ async function commitSession(
 ): Promise<CommittedLinkWrite> {
   const { journalId, upAcked, downHead, downAcked, hello } = write;
   const { version, platform, runtime } = hello;
+  const { boots, because: copied } = noteBoot(agent.boots, hello.bootId);
+  const alarm = copied === undefined ? undefined : { code: "cloned_key", because: copied };
   await tx.agents.put({
     ...agent,
+    boots: [...boots],
+    ...(alarm && { alarms: keepAlarm(agent.alarms, alarm, context.now()) }),
     sessionEpoch: epoch,
     journalId,
     upAcked,
@@ -111,6 +120,10 @@ async function commitSession(
       subject: agent.audience,
       details: { because: write.reset, journalId, before: agent.journalId },
     });
+  }
+  if (alarm) {
+    const entry = { actor: "server", action: "agent.alarm", subject: agent.audience };
+    await audit(tx, context, { ...entry, details: { ...alarm, agent: agent.id } });
   }
   const withdrawn = await commitWithdrawn(tx, context, write.withdrawn ?? []);
   const { bootId, trustVersion } = hello;

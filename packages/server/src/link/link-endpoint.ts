@@ -46,6 +46,8 @@ export interface LinkEndpoint extends Presence {
   /** A connection that is up; whose it is, it has yet to say. */
   accept(socket: WebSocket, address?: string): void;
   look(audience: Audience): void;
+  /** That audience's agent was revoked: its connection ends now. */
+  revoked(audience: Audience): void;
   /** There is a new trust document. */
   trustChanged(): void;
   /** Asks that agent for the checkpoints it kept; false when it is not connected. */
@@ -84,6 +86,7 @@ export function createLinkEndpoint(
     isOnline: (audience) => live.has(audience),
     watchOf: (audience) => live.get(audience)?.watch,
     look,
+    revoked: (audience) => live.get(audience)?.session.revoked(),
     trustChanged,
     askCheckpoints,
     close,

@@ -5,8 +5,11 @@ import {
   LINK_PROTOCOL,
   listAgents,
   listPlugins,
+  revokeAgent,
   timeOf,
 } from "@exclave/api";
+import { Failure } from "@exclave/core";
+import { revokeAgent as revoke } from "../access/revoke-agent.ts";
 import { joinAgent as join, createJoin as makeJoin } from "../joins.ts";
 import { type Handler, handler } from "./handler.ts";
 import { inTurns } from "./in-turns.ts";
@@ -33,20 +36,28 @@ export const AGENT_HANDLERS: readonly Handler[] = [
     const views = await inTurns(
       items,
       charge,
-      async ({ id, kind, audience, installName, version, platform, runtime, seenAt }) => ({
+      async ({ id, kind, audience, installName, version, platform, runtime, ...row }) => ({
         id,
         kind,
         audience,
         install: installName,
         status: presence.isOnline(audience) ? ("online" as const) : ("offline" as const),
-        since: timeOf(seenAt),
+        since: timeOf(row.seenAt),
         version,
         platform,
         runtime,
         openJobs: (await store.read.jobs.open(audience)).length,
+        revokedAt: timeOf(row.revokedAt),
       }),
     );
     return { items: views, next };
+  }),
+
+  handler(revokeAgent, async ({ params, body, caller, context }) => {
+    const asked = { agent: params.agent, by: caller.name, because: body.because };
+    const { id, audience, revokedAt } = await revoke(context, asked);
+    if (revokedAt === null) throw new Failure("bug", `agent ${id} was not revoked`);
+    return { id, audience, revokedAt: timeOf(revokedAt) };
   }),
 
   handler(listPlugins, async ({ context }) => {

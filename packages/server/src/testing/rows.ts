@@ -147,6 +147,7 @@ export function agentRow(changes: Partial<AgentRow> = {}): AgentRow {
     downHead: 0,
     downAcked: 0,
     reset: null,
+    boots: [],
     alarms: [],
     ...changes,
   };

@@ -100,6 +100,8 @@ export interface ScriptedAgent {
 }
 
 export interface AgentMemory {
+  /** The process it is. */
+  bootId?: string;
   /** Undefined for an agent that knows of no trust documents. */
   trustVersion?: number;
   /** Undefined for an agent that keeps no checkpoints; and what it presents when it is asked. */
@@ -277,7 +279,7 @@ export async function connectAgent(
   }
 
   function hello(nonce: string): AgentFrame {
-    const bootId = "boot";
+    const { bootId = "boot" } = memory;
     const bytes = helloBytes(nonce, identity.agent, bootId);
     return {
       type: "hello",

@@ -18,6 +18,8 @@ export interface LinkConnection {
   send(frame: ServerFrame): void;
   /** Says why and when to come back, and closes with that WebSocket code. */
   goAway(farewell: Farewell, closeCode: number): void;
+  /** Its agent was revoked: it is told, and what it still says is not read. */
+  revoke(): void;
 }
 
 export interface Peer {
@@ -26,7 +28,8 @@ export interface Peer {
 }
 
 type GoAway = Extract<ServerFrame, { type: "goaway" }>;
-type Farewell = Pick<GoAway, "code" | "because" | "retryAfterMs" | "spreadMs">;
+type Farewell = Pick<GoAway, "code" | "because" | "retryAfterMs" | "spreadMs"> &
+  Partial<Pick<GoAway, "permanent">>;
 
 export function createLinkConnection(
   { log }: Pick<ServerContext, "log">,
@@ -39,8 +42,13 @@ export function createLinkConnection(
     peer: undefined,
     send,
     goAway(farewell, closeCode) {
-      send({ type: "goaway", ...farewell, permanent: false });
+      send({ type: "goaway", permanent: false, ...farewell });
       socket.close(closeCode);
+    },
+    revoke() {
+      const because = "this agent was revoked; it has to join anew";
+      connection.goAway({ code: "revoked", because, retryAfterMs: 0, permanent: true }, 1008);
+      connection.state = { phase: "closed" };
     },
   };
   return connection;

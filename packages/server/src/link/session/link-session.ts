@@ -53,6 +53,8 @@ export interface LinkSession {
   /** Asks the agent for the checkpoints it kept. */
   askCheckpoints(): void;
   tick(): void;
+  /** Its agent was revoked: it is told, and the connection ends. */
+  revoked(): void;
   /** Ends the connection without a word. */
   cut(): void;
   goAway(because: string, retryAfterMs: number): void;
@@ -96,6 +98,7 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
       // An agent that has to wait is not pinged meanwhile: what it said is still to be read.
       if (!inbox.isFull()) inbox.add({ read: async () => ({ kind: "tick", now: now() }) });
     },
+    revoked: () => connection.revoke(),
     cut: () => socket.terminate(),
     goAway: (because, retryAfterMs) =>
       connection.goAway({ code: "moving", because, retryAfterMs }, 1001),

@@ -52,6 +52,8 @@ export const AgentRow = z.object({
   downAcked: z.int().nonnegative(),
   /** When this server last saw that one of the two had lost what the other relies on. */
   reset: z.object({ at: Instant, because: z.string() }).nullable().default(null),
+  /** Processes that connected with its key, the newest last; one that comes back again and again is a copy's. */
+  boots: z.array(z.string()).default([]),
   /** What it noticed last, one of a code. */
   alarms: z.array(z.object({ at: Instant, code: z.string(), because: z.string() })).default([]),
 });
