@@ -8,7 +8,7 @@ import type { JobRecord } from "../journal/journal.ts";
 import { createMemoryJournal } from "../journal/memory-journal.ts";
 import { ACME, job, recordOf } from "../testing/builders.ts";
 import { createJobs } from "./jobs.ts";
-import { createMemorySpool } from "./memory-spool.ts";
+import { createMemorySpool, type MemorySpool } from "./memory-spool.ts";
 import type { OwnInstall } from "./prepare-job.ts";
 
 const GRANT = { registryUrl: "http://vendor.test", credential: "c", expiresAt: 1 };
@@ -17,6 +17,7 @@ const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
 interface Launched {
   readonly record?: JobRecord;
   readonly own?: OwnInstall;
+  readonly spool?: MemorySpool;
 }
 
 /** An install whose registry has everything, and a copy of the runner beside it. */
@@ -29,7 +30,7 @@ const OWN: OwnInstall = {
   runner: { pin: async () => {}, restore: async () => true },
 };
 
-function launchOn(runtime: JobRuntime, { record = recordOf(job()), own }: Launched = {}) {
+function launchOn(runtime: JobRuntime, { record = recordOf(job()), own, spool }: Launched = {}) {
   const journal = createMemoryJournal({ journalId: "journal" });
   const gate = {
     admit: async () => ({ writes: [], statements: [] }),
@@ -37,7 +38,7 @@ function launchOn(runtime: JobRuntime, { record = recordOf(job()), own }: Launch
   };
   const jobs = createJobs({
     runtime,
-    spool: createMemorySpool(),
+    spool: spool ?? createMemorySpool(),
     journal,
     place: {
       ...(own && { own }),
@@ -125,4 +126,16 @@ test("a runner that is still damaged after it was put back ends the sync as not 
 
   assert.equal(launch.kind === "not_launched" && launch.why.code, "not_synced");
   assert.equal(starts, 2);
+});
+
+test("the log of a launch begins anew, whatever an earlier life wrote before it crashed", async () => {
+  const spool = createMemorySpool();
+  const { name } = recordOf(job());
+  const earlier = await spool.write(name);
+  await earlier.append(Buffer.from("failed: no answer\n"));
+  const runtime = createFakeRuntime({ programOf: () => async () => 0 });
+
+  await launchOn(runtime, { spool });
+
+  assert.equal(spool.files.has(name), false);
 });
