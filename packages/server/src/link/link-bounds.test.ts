@@ -30,7 +30,7 @@ import {
   newMemory,
 } from "../testing/scripted-agent.ts";
 import { type TestServer, testServer, until } from "../testing/test-server.ts";
-import { createAgentQuotas } from "./agent-quota.ts";
+import { createAgentQuotas } from "./session/agent-quota.ts";
 import { startLinkSession } from "./session/link-session.ts";
 
 const JOB = JobId.parse("jbbbbbbbbbbbbbbbb");

@@ -3,7 +3,7 @@
 
 import { THROTTLED_MS_MAX, type Timers } from "@exclave/api";
 import { Failure } from "@exclave/core";
-import type { AgentQuota, RateName } from "../agent-quota.ts";
+import type { AgentQuota, RateName } from "./agent-quota.ts";
 
 /** Resolves when there is one to take; throws `rate_limited` when the agent has waited for too long in a row. */
 export type Allowance = (rate: RateName, quota: AgentQuota | undefined) => Promise<void>;

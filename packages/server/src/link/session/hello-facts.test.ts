@@ -7,8 +7,8 @@ import { createRepeats } from "../../access/repeats.ts";
 import { createMemoryJobLogs } from "../../job/memory-job-logs.ts";
 import { createMemoryStore } from "../../store/memory/memory-store.ts";
 import { AGENT, AT, agentRow, jobRow } from "../../testing/rows.ts";
-import { createAgentQuotas } from "../agent-quota.ts";
 import { closeLeftLogs } from "../close-log.ts";
+import { createAgentQuotas } from "./agent-quota.ts";
 import { gatherHello } from "./hello-facts.ts";
 
 const NONCE = "nonce";

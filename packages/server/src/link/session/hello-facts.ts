@@ -5,9 +5,9 @@ import type { ServerContext } from "../../context.ts";
 import { isSignedBy } from "../../joins.ts";
 import type { AgentRow } from "../../store/rows.ts";
 import { writableLog } from "../agent-logs.ts";
-import type { AgentQuota, AgentQuotas } from "../agent-quota.ts";
 import { closeLog } from "../close-log.ts";
 import type { HelloFacts, LinkSettings } from "../link-state.ts";
+import type { AgentQuota, AgentQuotas } from "./agent-quota.ts";
 
 export interface GatheredHello {
   readonly facts: HelloFacts;

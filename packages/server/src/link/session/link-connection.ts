@@ -5,8 +5,8 @@ import { type ServerFrame, UNREAD_BYTES_MAX } from "@exclave/api";
 import type { WebSocket } from "ws";
 import type { ServerContext } from "../../context.ts";
 import type { AgentRow } from "../../store/rows.ts";
-import type { AgentQuota } from "../agent-quota.ts";
 import type { LinkState } from "../link-state.ts";
+import type { AgentQuota } from "./agent-quota.ts";
 
 export interface LinkConnection {
   /** What the agent has to sign. */

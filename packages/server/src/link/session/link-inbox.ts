@@ -3,8 +3,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { INBOX_BYTES_MAX, INBOX_FRAMES_MAX, type Timers } from "@exclave/api";
 import type { WebSocket } from "ws";
-import { rateOf } from "../agent-quota.ts";
 import type { LinkInput } from "../link-state.ts";
+import { rateOf } from "./agent-quota.ts";
 import { createAllowance } from "./allowance.ts";
 import type { LinkConnection } from "./link-connection.ts";
 

@@ -2,7 +2,7 @@
 // long to wait.
 
 import { AGENT_RATES, type Rate } from "@exclave/api";
-import type { LinkInput } from "./link-state.ts";
+import type { LinkInput } from "../link-state.ts";
 
 export type RateName = keyof typeof AGENT_RATES;
 

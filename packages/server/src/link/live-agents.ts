@@ -1,0 +1,100 @@
+// The agents that are connected, each by the one session that speaks for it.
+
+import { type Audience, Instant } from "@exclave/core";
+import { type AgentWatch, audit, type ServerContext } from "../context.ts";
+import type { AgentRow } from "../store/rows.ts";
+import type { Looks } from "./session/link-effects.ts";
+import type { LinkSession } from "./session/link-session.ts";
+
+export interface LiveAgent {
+  readonly session: LinkSession;
+  readonly agent: AgentRow;
+  watch: AgentWatch;
+}
+
+export interface LiveAgents {
+  of(audience: Audience): LiveAgent | undefined;
+  each(work: (session: LinkSession) => void): void;
+  /** From now on this session speaks for the agent; one before it is sent away. */
+  enter(session: LinkSession, agent: AgentRow): void;
+  /** When the agent last looked at its components, by its own word. */
+  note(session: LinkSession, looks: Looks): void;
+  /** Nothing, for a session that speaks for nobody any more. */
+  leave(session: LinkSession, agent: AgentRow): void;
+  /** Resolves when every going is on record. */
+  goodbyes(): Promise<void>;
+}
+
+export function createLiveAgents(
+  context: () => ServerContext,
+  onPresence: (agent: AgentRow) => void,
+): LiveAgents {
+  const live = new Map<Audience, LiveAgent>();
+  const audiences = new WeakMap<LinkSession, Audience>();
+  const goodbyes = new Set<Promise<unknown>>();
+
+  return {
+    of: (audience) => live.get(audience),
+    each(work) {
+      for (const { session } of live.values()) work(session);
+    },
+    enter,
+    note,
+    leave,
+    goodbyes: async () => void (await Promise.allSettled(goodbyes)),
+  };
+
+  function enter(session: LinkSession, agent: AgentRow): void {
+    const before = live.get(agent.audience);
+    const watch = { since: context().now(), looks: new Map() };
+    live.set(agent.audience, { session, agent, watch });
+    audiences.set(session, agent.audience);
+    before?.session.goAway("a later connection of this agent has taken over", 1_000);
+    say(context(), agent, "connected");
+    onPresence(agent);
+  }
+
+  function note(session: LinkSession, looks: Looks): void {
+    const audience = audiences.get(session);
+    const held = audience === undefined ? undefined : live.get(audience);
+    if (held?.session !== session) return;
+    const now = context().now();
+    const seen = looks.map(
+      ({ component, agoMs }) => [component, Instant.parse(Math.max(0, now - agoMs))] as const,
+    );
+    held.watch = { ...held.watch, looks: new Map(seen) };
+  }
+
+  function leave(session: LinkSession, agent: AgentRow): void {
+    if (live.get(agent.audience)?.session !== session) return;
+    live.delete(agent.audience);
+    say(context(), agent, "disconnected");
+    const goodbye = noteGoodbye(agent).finally(() => goodbyes.delete(goodbye));
+    goodbyes.add(goodbye);
+  }
+
+  async function noteGoodbye({ id }: AgentRow): Promise<void> {
+    const { store, now, log } = context();
+    try {
+      const agent = await store.transaction(async (tx) => {
+        const row = await tx.agents.get(id);
+        if (!row) return undefined;
+        await tx.agents.put({ ...row, seenAt: now() });
+        const details = { epoch: row.sessionEpoch };
+        const gone = { actor: id, action: "agent.disconnected", subject: row.audience, details };
+        if (context().repeats.isFirst(gone)) await audit(tx, context(), gone);
+        return row;
+      });
+      if (agent) onPresence(agent);
+    } catch (reason) {
+      log.warn({ reason, agent: id }, "an agent's going could not be noted");
+    }
+  }
+}
+
+function say({ live }: ServerContext, { audience, installName, id }: AgentRow, what: string): void {
+  const name = installName ?? audience;
+  const install = installName === null ? null : { id: audience, name };
+  const message = `the agent of ${name} ${what}`;
+  live.say({ kind: "agent", subject: id, install, component: null, message });
+}
