@@ -1,11 +1,11 @@
-// Kysely over node:sqlite. One connection, handed to one user at a time: a query that came in
-// between would otherwise become part of somebody else's transaction.
+// Kysely over one connection of node:sqlite. It knows of no transactions: whoever opened the connection says when one
+// begins and ends.
 
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { Failure } from "@exclave/core";
 import { privateDatabase } from "@exclave/machine";
 import {
-  CompiledQuery,
+  type CompiledQuery,
   type DatabaseConnection,
   type Dialect,
   type Driver,
@@ -34,6 +34,13 @@ export function openDatabase(file: string): DatabaseSync {
   return database;
 }
 
+/** Sees what is committed and nothing else, also while a transaction is under way on the other connection. */
+export function openReader(file: string): DatabaseSync {
+  const database = new DatabaseSync(file, { readOnly: true });
+  database.exec("PRAGMA busy_timeout = 2000");
+  return database;
+}
+
 /** SQLite says no more than that it cannot; the path's length is a reason it does not name. */
 function openFile(file: string): DatabaseSync {
   try {
@@ -54,27 +61,17 @@ const PATH_BYTES_MAX = 500;
 
 function createDriver(database: DatabaseSync): Driver {
   const connection = createConnection(database);
-  const turns = createTurns();
+  const noTransactions = async () => {
+    throw new Failure("bug", "transactions of this database are made by its store");
+  };
 
   return {
     async init() {},
-    async acquireConnection() {
-      await turns.take();
-      return connection;
-    },
-    async beginTransaction() {
-      await connection.executeQuery(CompiledQuery.raw("begin immediate"));
-    },
-    async commitTransaction() {
-      await connection.executeQuery(CompiledQuery.raw("commit"));
-    },
-    async rollbackTransaction() {
-      // A failed statement may already have ended the transaction.
-      if (database.isTransaction) await connection.executeQuery(CompiledQuery.raw("rollback"));
-    },
-    async releaseConnection() {
-      turns.give();
-    },
+    acquireConnection: async () => connection,
+    beginTransaction: noTransactions,
+    commitTransaction: noTransactions,
+    rollbackTransaction: noTransactions,
+    async releaseConnection() {},
     async destroy() {
       database.close();
     },
@@ -112,21 +109,4 @@ function createConnection(database: DatabaseSync): DatabaseConnection {
     statements.set(sql, fresh);
     return fresh;
   }
-}
-
-function createTurns(): { take(): Promise<void>; give(): void } {
-  const waiting: (() => void)[] = [];
-  let isTaken = false;
-
-  return {
-    async take() {
-      if (isTaken) await new Promise<void>((resolve) => waiting.push(resolve));
-      isTaken = true;
-    },
-    give() {
-      const next = waiting.shift();
-      if (next) next();
-      else isTaken = false;
-    },
-  };
 }

@@ -1,11 +1,12 @@
-// The store in one SQLite file.
+// The store in one SQLite file: a connection that writes, in groups of transactions, and one that reads what is committed.
 
 import { Kysely } from "kysely";
 import type { Database } from "../sql/database.ts";
 import { sqlTables } from "../sql/sql-tables.ts";
 import type { Store } from "../store.ts";
+import { createGroupCommit } from "./group-commit.ts";
 import { migrate } from "./migrations.ts";
-import { createSqliteDialect, openDatabase } from "./sqlite-dialect.ts";
+import { createSqliteDialect, openDatabase, openReader } from "./sqlite-dialect.ts";
 
 export function openSqliteStore(file: string): Store {
   const database = openDatabase(file);
@@ -15,11 +16,18 @@ export function openSqliteStore(file: string): Store {
     database.close();
     throw reason;
   }
-  const db = new Kysely<Database>({ dialect: createSqliteDialect(database) });
+  const writer = new Kysely<Database>({ dialect: createSqliteDialect(database) });
+  const reader = new Kysely<Database>({ dialect: createSqliteDialect(openReader(file)) });
+  const tables = sqlTables(writer);
+  const group = createGroupCommit(database);
 
   return {
-    read: sqlTables(db),
-    transaction: (work) => db.transaction().execute((tx) => work(sqlTables(tx))),
-    close: () => db.destroy(),
+    read: sqlTables(reader),
+    transaction: (work) => group.transaction(() => work(tables)),
+    async close() {
+      await group.settled();
+      await reader.destroy();
+      await writer.destroy();
+    },
   };
 }

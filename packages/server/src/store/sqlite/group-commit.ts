@@ -1,0 +1,90 @@
+// Runs transactions one after the other, and commits those that came at once together: to sync a disk takes as long
+// for one as for fifty. Each is still all or nothing by itself, and nobody is told of one before it is durable.
+
+import type { DatabaseSync } from "node:sqlite";
+import { setImmediate as nextTurn } from "node:timers/promises";
+
+/** Whoever comes later waits for the next group: sockets are read in between. */
+const GROUP_MS_MAX = 8;
+
+interface Waiting {
+  run(): Promise<unknown>;
+  resolve(result: unknown): void;
+  reject(reason: unknown): void;
+}
+
+export interface GroupCommit {
+  transaction<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Resolves when nothing is under way any more. */
+  settled(): Promise<void>;
+}
+
+export function createGroupCommit(
+  database: DatabaseSync,
+  { elapsedMs = () => performance.now() }: { readonly elapsedMs?: () => number } = {},
+): GroupCommit {
+  const waiting: Waiting[] = [];
+  let working: Promise<void> | undefined;
+
+  return { transaction, settled };
+
+  function transaction<Result>(work: () => Promise<Result>): Promise<Result> {
+    const { promise, resolve, reject } = Promise.withResolvers<Result>();
+    waiting.push({ run: work, resolve: resolve as Waiting["resolve"], reject });
+    working ??= commitGroups();
+    return promise;
+  }
+
+  async function settled(): Promise<void> {
+    while (working) await working;
+  }
+
+  async function commitGroups(): Promise<void> {
+    while (waiting.length > 0) {
+      // Everybody whose turn it is now, every socket that is read, joins this group.
+      await nextTurn();
+      await commitGroup();
+    }
+    working = undefined;
+  }
+
+  async function commitGroup(): Promise<void> {
+    const taken: Waiting[] = [];
+    try {
+      database.exec("BEGIN IMMEDIATE");
+      const settle = await runGroup(taken);
+      database.exec("COMMIT");
+      for (const tell of settle) tell();
+    } catch (reason) {
+      // Nothing of the whole group happened. A failed statement may already have ended the transaction.
+      if (database.isTransaction) database.exec("ROLLBACK");
+      if (taken.length === 0) taken.push(...waiting.splice(0));
+      for (const { reject } of taken) reject(reason);
+    }
+  }
+
+  async function runGroup(taken: Waiting[]): Promise<(() => void)[]> {
+    const began = elapsedMs();
+    const settle: (() => void)[] = [];
+    for (let next = waiting.shift(); next; next = waiting.shift()) {
+      taken.push(next);
+      settle.push(await runOne(next));
+      if (elapsedMs() - began > GROUP_MS_MAX) break;
+    }
+    return settle;
+  }
+
+  async function runOne({ run, resolve, reject }: Waiting): Promise<() => void> {
+    database.exec("SAVEPOINT one");
+    try {
+      const result = await run();
+      database.exec("RELEASE one");
+      return () => resolve(result);
+    } catch (reason) {
+      if (!database.isTransaction) throw reason;
+      database.exec("ROLLBACK TO one");
+      database.exec("RELEASE one");
+      return () => reject(reason);
+    }
+  }
+}
