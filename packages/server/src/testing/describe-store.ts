@@ -252,6 +252,31 @@ export function describeStore(
       assert.deepEqual(numbers, [0, 8, 8, 9, 1]);
     });
 
+    test("chains on after a transaction that failed, whatever that one had appended", async (t) => {
+      const { store } = await create(t);
+      const append = (action: string, fails = false) =>
+        store.transaction(async (tx) => {
+          await tx.audit.append(entry(action));
+          if (fails) throw new Error("no");
+        });
+
+      const ends = await Promise.allSettled([append("a"), append("b", true), append("c")]);
+      await append("d");
+
+      assert.equal(ends[1]?.status, "rejected");
+      const records = await store.read.audit.after(0, 10);
+      assert.deepEqual(
+        records.map(({ seq, action }) => [seq, action]),
+        [
+          [1, "a"],
+          [2, "c"],
+          [3, "d"],
+        ],
+      );
+      const head = await store.read.audit.head();
+      assert.deepEqual(verifyChain(records, { checkpoints: [head] }), { kind: "ok", ...head });
+    });
+
     test("chains audit records, also those of transactions that came at once", async (t) => {
       const { store } = await create(t);
       const actions = Array.from({ length: 10 }, (_, n) => `act.${n}`);

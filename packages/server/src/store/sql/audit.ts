@@ -11,7 +11,12 @@ import type { Kysely } from "kysely";
 import type { Audit, NewestOf } from "../store.ts";
 import type { Database } from "./database.ts";
 
-export function createAudit(db: Kysely<Database>): Audit {
+/** What the record ends with, for whoever alone appends to it. Forgotten when anything is rolled back. */
+export interface KeptHead {
+  current: AuditHead | undefined;
+}
+
+export function createAudit(db: Kysely<Database>, kept?: KeptHead): Audit {
   const read = ({ prev_hash: prevHash, details, ...row }: Database["audit"]): AuditRecord =>
     AuditRecord.parse({ ...row, prevHash, details: JSON.parse(details) });
   const select = (subject?: string) => {
@@ -24,12 +29,13 @@ export function createAudit(db: Kysely<Database>): Audit {
   async function append(entry: AuditEntry): Promise<AuditRecord> {
     // What JSON cannot carry would change the hash on the way back.
     const details = JSON.parse(JSON.stringify(entry.details)) as AuditEntry["details"];
-    const record = appendAudit(await head(), { ...entry, details });
+    const record = appendAudit(kept?.current ?? (await head()), { ...entry, details });
     const { prevHash: prev_hash, ...row } = record;
     await db
       .insertInto("audit")
       .values({ ...row, prev_hash, details: JSON.stringify(details) })
       .execute();
+    if (kept) kept.current = { size: record.seq, head: record.hash };
     return record;
   }
 

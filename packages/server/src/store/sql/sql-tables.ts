@@ -3,16 +3,17 @@
 import { type Kysely, sql } from "kysely";
 import type { Tables } from "../store.ts";
 import { createTables } from "../tables.ts";
-import { createAudit } from "./audit.ts";
+import { createAudit, type KeptHead } from "./audit.ts";
 import type { Database } from "./database.ts";
 import { createDocuments } from "./documents.ts";
 import { createOutbox } from "./outbox.ts";
 
-export function sqlTables(db: Kysely<Database>): Tables {
+/** `headKept` is where the one connection that appends keeps the end of the record. */
+export function sqlTables(db: Kysely<Database>, headKept?: KeptHead): Tables {
   return createTables({
     documents: (table, schema, columnsOf) => createDocuments(db, table, schema, columnsOf),
     outbox: createOutbox(db),
-    audit: createAudit(db),
+    audit: createAudit(db, headKept),
     nextIssueNo: async (audience) => {
       const { rows } = await sql<{ number: number }>`
         INSERT INTO issues (audience, number) VALUES (${audience}, 1)

@@ -12,8 +12,8 @@ interface Notes {
   readonly database: DatabaseSync;
   readonly group: GroupCommit;
   readonly commits: () => number;
-  put(note: string): Promise<void>;
-  kept(): unknown[];
+  readonly put: (note: string) => Promise<void>;
+  readonly kept: () => unknown[];
 }
 
 /** `turnMs` is how much later it is at each look at the time. */

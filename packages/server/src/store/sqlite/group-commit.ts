@@ -8,9 +8,9 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 const GROUP_MS_MAX = 8;
 
 interface Waiting {
-  run(): Promise<unknown>;
-  resolve(result: unknown): void;
-  reject(reason: unknown): void;
+  readonly run: () => Promise<unknown>;
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (reason: unknown) => void;
 }
 
 export interface GroupCommit {
@@ -19,9 +19,15 @@ export interface GroupCommit {
   settled(): Promise<void>;
 }
 
+export interface GroupCommitOptions {
+  readonly elapsedMs?: () => number;
+  /** Told when something that was written is undone. */
+  readonly onRollback?: () => void;
+}
+
 export function createGroupCommit(
   database: DatabaseSync,
-  { elapsedMs = () => performance.now() }: { readonly elapsedMs?: () => number } = {},
+  { elapsedMs = () => performance.now(), onRollback }: GroupCommitOptions = {},
 ): GroupCommit {
   const waiting: Waiting[] = [];
   let working: Promise<void> | undefined;
@@ -29,14 +35,14 @@ export function createGroupCommit(
   return { transaction, settled };
 
   function transaction<Result>(work: () => Promise<Result>): Promise<Result> {
-    const { promise, resolve, reject } = Promise.withResolvers<Result>();
-    waiting.push({ run: work, resolve: resolve as Waiting["resolve"], reject });
-    working ??= commitGroups();
-    return promise;
+    return new Promise((resolve, reject) => {
+      waiting.push({ run: work, resolve: (result) => resolve(result as Result), reject });
+      working ??= commitGroups();
+    });
   }
 
   async function settled(): Promise<void> {
-    while (working) await working;
+    await working;
   }
 
   async function commitGroups(): Promise<void> {
@@ -58,6 +64,7 @@ export function createGroupCommit(
     } catch (reason) {
       // Nothing of the whole group happened. A failed statement may already have ended the transaction.
       if (database.isTransaction) database.exec("ROLLBACK");
+      onRollback?.();
       if (taken.length === 0) taken.push(...waiting.splice(0));
       for (const { reject } of taken) reject(reason);
     }
@@ -83,6 +90,7 @@ export function createGroupCommit(
     } catch (reason) {
       if (!database.isTransaction) throw reason;
       database.exec("ROLLBACK TO one");
+      onRollback?.();
       database.exec("RELEASE one");
       return () => reject(reason);
     }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, StatementSync } from "node:sqlite";
 import { test } from "node:test";
 import { InstallId, JobId } from "@exclave/core";
 import { ACME, AT, jobRow } from "../../testing/rows.ts";
@@ -51,6 +51,17 @@ test("the open jobs of an install are read without its ended ones, and without o
     [numbered(900), numbered(901)],
   );
   assert.equal(parse.mock.callCount(), 2, "rows that were read");
+});
+
+test("entries of the record are appended without reading where it ends each time", async (t) => {
+  const store = openSqliteStore(join(await temporaryDirectory(t), "exclave.db"));
+  t.after(() => store.close());
+  const entry = { at: AT, actor: "test", action: "act", subject: "thing", details: {} };
+  const all = t.mock.method(StatementSync.prototype, "all");
+
+  for (let n = 0; n < 5; n++) await store.transaction((tx) => tx.audit.append(entry));
+
+  assert.equal(all.mock.callCount(), 1, "queries");
 });
 
 function numbered(n: number): JobRow["id"] {

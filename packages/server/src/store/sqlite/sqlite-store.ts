@@ -1,6 +1,7 @@
 // The store in one SQLite file: a connection that writes, in groups of transactions, and one that reads what is committed.
 
 import { Kysely } from "kysely";
+import type { KeptHead } from "../sql/audit.ts";
 import type { Database } from "../sql/database.ts";
 import { sqlTables } from "../sql/sql-tables.ts";
 import type { Store } from "../store.ts";
@@ -18,8 +19,13 @@ export function openSqliteStore(file: string): Store {
   }
   const writer = new Kysely<Database>({ dialect: createSqliteDialect(database) });
   const reader = new Kysely<Database>({ dialect: createSqliteDialect(openReader(file)) });
-  const tables = sqlTables(writer);
-  const group = createGroupCommit(database);
+  const head: KeptHead = { current: undefined };
+  const tables = sqlTables(writer, head);
+  const group = createGroupCommit(database, {
+    onRollback: () => {
+      head.current = undefined;
+    },
+  });
 
   return {
     read: sqlTables(reader),
