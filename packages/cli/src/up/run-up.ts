@@ -3,22 +3,21 @@
 
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type AgentView, type Client, createJoin, listAgents } from "@exclave/api";
-import { identifyProcess, readIfThere, writeDurably } from "@exclave/machine";
-import { z } from "zod";
+import { type AgentView, type Client, listAgents } from "@exclave/api";
+import { identifyProcess, readIfThere } from "@exclave/machine";
 import type { Home } from "../connection/home.ts";
 import { listAll } from "../connection/pages.ts";
 import { readSettings, withContext, writeSettings } from "../connection/settings.ts";
 import { type Cli, connectTo } from "../program/cli.ts";
 import { plainEnvironment } from "../program/package-program.ts";
 import { CliProblem } from "../program/problem.ts";
-import { type ChildProgram, createChildProgram } from "./child-program.ts";
 import { choosePort, chooseTls } from "./port.ts";
 import { endProcess, programsOf } from "./processes.ts";
 import type { Programs } from "./programs.ts";
 import { waitForTypes } from "./published-types.ts";
 import { provideImages } from "./shipped.ts";
 import { type Reached, takeUpLock, type UpLock } from "./up-lock.ts";
+import { createVendorPrograms } from "./vendor-programs.ts";
 import { type InstallWatch, watchInstalls } from "./watch-installs.ts";
 
 export interface Up {
@@ -34,20 +33,6 @@ export interface UpOptions {
   readonly say: (line: string) => void;
 }
 
-interface ChildWishes {
-  readonly args: () => Promise<readonly string[]>;
-  readonly onLine?: (line: string) => void;
-  readonly reached: Reached;
-  /** Environment that no other child has. */
-  readonly more?: Readonly<Record<string, string>>;
-}
-
-interface AgentWishes {
-  readonly client: Client;
-  readonly reached: Reached;
-  readonly extra: readonly string[];
-}
-
 const READY_MS = 30_000;
 const GRACE_MS = 10_000;
 const HOME_BYTES_MAX = 350;
@@ -57,13 +42,11 @@ export async function startUp(cli: Cli, options: UpOptions): Promise<Up> {
   const { home, invocation } = cli;
   checkHome(home);
   const lock = await takeUpLock(home);
-  const children: ChildProgram[] = [];
   const environment = {
     ...plainEnvironment(invocation.environment),
     EXCLAVE_HOME: home.directory,
   };
-  // It may hold a password, and is the server's alone.
-  const database = invocation.environment.EXCLAVE_DATABASE_URL;
+  const vendor = createVendorPrograms({ cli, programs, lock, environment, say });
   let watch: InstallWatch | undefined;
   try {
     await endAbandoned(lock, home, say, invocation.hurry);
@@ -72,12 +55,16 @@ export async function startUp(cli: Cli, options: UpOptions): Promise<Up> {
     const port = await choosePort(home, wished);
     const url = `${isTls ? "https" : "http"}://127.0.0.1:${port}`;
     const reached = { url, ...(isTls ? { caFile: home.serverCaFile } : {}) };
-    await startServer(reached, port);
+    await vendor.startServer(reached, port);
     const client = await connect(reached);
-    await startAgent("build", { client, reached, extra: ["--images", images] });
+    await vendor.startAgent("build", { client, reached, extra: ["--images", images] });
     // Where the local sandbox puts its installs is this program's to say: it looks after them.
     const installsHere = `local.installs=${home.installsDirectory}`;
-    await startAgent("setup", { client, reached, extra: ["--sandbox-default", installsHere] });
+    await vendor.startAgent("setup", {
+      client,
+      reached,
+      extra: ["--sandbox-default", installsHere],
+    });
     // From here on the installs are ours to stop: before, a start that fails leaves them running.
     watch = watchInstalls({ home, environment, say });
     await watch.startAll();
@@ -96,73 +83,6 @@ export async function startUp(cli: Cli, options: UpOptions): Promise<Up> {
   } catch (reason) {
     await stop();
     throw reason;
-  }
-
-  async function startServer(reached: Reached, port: number): Promise<void> {
-    const ready = Promise.withResolvers<void>();
-    let reason: string | undefined;
-    // Ended before anybody listens, it is no unhandled rejection.
-    ready.promise.catch(() => undefined);
-    const server = child("server", {
-      args: async () => [
-        programs.server,
-        "--data",
-        home.serverDirectory,
-        "--address",
-        `127.0.0.1:${port}`,
-        ...(reached.caFile === undefined ? [] : ["--tls"]),
-      ],
-      onLine: (line) => {
-        const word = readStartWord(line);
-        if (word?.ready === true) return ready.resolve();
-        if (word?.ready !== false) return;
-        reason = word.reason;
-        if (!word.mayPass)
-          ready.reject(new CliProblem("failed", `the server cannot start: ${reason}`));
-      },
-      reached,
-      more: database === undefined ? {} : { EXCLAVE_DATABASE_URL: database },
-    });
-    await server.start();
-    const late = sleep(READY_MS, "late" as const, { signal: invocation.signal, ref: false });
-    if ((await Promise.race([ready.promise, late])) === "late") {
-      const why = reason === undefined ? "" : `: ${reason}`;
-      throw new CliProblem("failed", `the server did not become ready${why}`, {
-        hint: `its log: ${logFile("server")}`,
-      });
-    }
-    say(`server  ready at ${reached.url}`);
-  }
-
-  async function startAgent(kind: "build" | "setup", { client, reached, extra }: AgentWishes) {
-    const directory = join(home.agentsDirectory, kind);
-    const agent = child(`${kind} agent`, {
-      async args() {
-        const join = await joinArguments(kind, directory, client);
-        return [programs.agent, kind, "--home", directory, ...extra, ...join];
-      },
-      reached,
-    });
-    await agent.start();
-  }
-
-  function child(name: string, { args, onLine, reached, more = {} }: ChildWishes): ChildProgram {
-    const made = createChildProgram({
-      name,
-      program: programs.node,
-      args,
-      environment: { ...environment, ...more },
-      logFile: logFile(name),
-      say,
-      ...(onLine ? { onLine } : {}),
-      onChange: () => lock.record(reached, () => living(children)),
-    });
-    children.push(made);
-    return made;
-  }
-
-  function logFile(name: string): string {
-    return join(home.logDirectory, `${name.replace(" ", "-")}.log`);
   }
 
   async function connect({ url, caFile }: Reached): Promise<Client> {
@@ -188,13 +108,11 @@ export async function startUp(cli: Cli, options: UpOptions): Promise<Up> {
     say("agents  build and setup are connected");
   }
 
-  /** Installs first, so that their agents can still say good-bye; the server last. */
+  /** Installs first, so that their agents can still say good-bye. */
   async function stop(): Promise<void> {
     const { hurry } = invocation;
     await watch?.stop(hurry);
-    const [server, ...agents] = children;
-    await Promise.all(agents.map((agent) => agent.stop({ graceMs: GRACE_MS, hurry })));
-    await server?.stop({ graceMs: GRACE_MS, hurry });
+    await vendor.stop({ graceMs: GRACE_MS, hurry });
     if (watch) await endLeftovers(home.directory, say, hurry);
     await lock.release();
   }
@@ -206,28 +124,6 @@ function checkHome({ directory }: Home): void {
   if (bytes <= HOME_BYTES_MAX) return;
   const message = `the path of the home is ${bytes} bytes long, and at most ${HOME_BYTES_MAX} work`;
   throw new CliProblem("usage", `${message}; set EXCLAVE_HOME to a shorter one`);
-}
-
-/** The agent's own key says whether it has joined; the token is for the first time only. */
-async function joinArguments(
-  kind: "build" | "setup",
-  directory: string,
-  client: Client,
-): Promise<string[]> {
-  const file = join(directory, "join");
-  const identities = [join(directory, "identity.json"), join(directory, "agent", "identity.json")];
-  const found = await Promise.all(identities.map(readIfThere));
-  if (found.some((text) => text !== undefined)) return [];
-  const { joinString } = await client.call(createJoin, { body: { kind } });
-  await writeDurably(file, `${joinString}\n`);
-  return ["--join-file", file];
-}
-
-function living(children: readonly ChildProgram[]) {
-  return children.flatMap((child) => {
-    const identity = child.identity();
-    return identity ? [{ name: child.name, ...identity }] : [];
-  });
 }
 
 /**
@@ -274,18 +170,4 @@ async function endLeftovers(home: string, say: (line: string) => void, hurry: Ab
   );
   const still = await programsOf(home);
   for (const { pid, argv } of still) say(`still running: ${pid} ${argv.join(" ")}`);
-}
-
-const StartWord = z.discriminatedUnion("ready", [
-  z.object({ ready: z.literal(true) }),
-  z.object({ ready: z.literal(false), reason: z.string(), mayPass: z.boolean() }),
-]);
-
-/** What a server says of its own start, as the one line of its stdout. */
-function readStartWord(line: string): z.infer<typeof StartWord> | undefined {
-  try {
-    return StartWord.safeParse(JSON.parse(line)).data;
-  } catch {
-    return undefined;
-  }
 }
