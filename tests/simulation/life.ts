@@ -41,37 +41,47 @@ export function startLife(world: World, name: string, onOver: () => void): Life 
 
   function port<Port extends object>(label: string, target: Port, options: PortOptions = {}): Port {
     const { sync = [], quiet = [] } = options;
+    const wrapped = new Map<string, unknown>();
     return new Proxy(target, {
       get(of, key, receiver) {
+        const known = typeof key === "string" ? wrapped.get(key) : undefined;
+        if (known) return known;
         const value: unknown = Reflect.get(of, key, receiver);
         if (typeof value !== "function" || typeof key !== "string") return value;
-        const call = (...args: unknown[]) =>
-          (value as (...args: unknown[]) => unknown).apply(of, args);
-        const point = `${name} ${label}.${key}`;
-        if (quiet.includes(key))
-          return (...args: unknown[]) => (isOver ? lost(sync.includes(key)) : call(...args));
-        return sync.includes(key) ? atOnce(point, call) : promised(point, call);
+        const made = wrap(of, key, value as (...args: unknown[]) => unknown);
+        wrapped.set(key, made);
+        return made;
       },
     });
+
+    function wrap(of: Port, key: string, value: (...args: unknown[]) => unknown): unknown {
+      const call = (...args: unknown[]) => value.apply(of, args);
+      const point = `${name} ${label}.${key}`;
+      if (quiet.includes(key))
+        return (...args: unknown[]) => (isOver ? lost(sync.includes(key)) : call(...args));
+      return sync.includes(key) ? atOnce(point, call) : promised(point, call);
+    }
   }
 
   function atOnce(point: string, call: (...args: unknown[]) => unknown) {
+    const [before, after] = [`before ${point}`, `after ${point}`];
     return (...args: unknown[]) => {
-      pass(`before ${point}`);
+      pass(before);
       if (isOver) return lost(true);
       const result = call(...args);
-      pass(`after ${point}`);
+      pass(after);
       return isOver ? lost(true) : result;
     };
   }
 
   function promised(point: string, call: (...args: unknown[]) => unknown) {
+    const [before, after] = [`before ${point}`, `after ${point}`];
     return async (...args: unknown[]) => {
-      pass(`before ${point}`);
+      pass(before);
       if (isOver) return lost(false);
       const result = await call(...args);
       if (isOver) return lost(false);
-      pass(`after ${point}`);
+      pass(after);
       return isOver ? lost(false) : result;
     };
   }

@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { isSettled, jobName, verifyChain } from "@exclave/core";
 import {
   type AgentRow,
+  createMemoryStore,
   decideInstall,
   gatherInstall,
   type InstallRow,
@@ -98,8 +99,40 @@ export async function checkAtRest(parts: Parts): Promise<void> {
     checkLog(parts, body as JobRow);
   }
   checkTold(parts);
+  await checkRows(parts);
   const verdict = verifyChain(server.disk.data.audit);
   must(world, verdict.kind === "ok", "the record is whole");
+}
+
+const TABLES = [
+  "agents",
+  "joins",
+  "apps",
+  "installs",
+  "components",
+  "jobs",
+  "releases",
+  "channels",
+] as const;
+
+/** A database reads a row by its schema; the store in memory takes it as it is. */
+async function checkRows({ world, server }: Parts): Promise<void> {
+  await createMemoryStore().transaction(async (tx) => {
+    for (const table of TABLES) {
+      for (const { body } of server.disk.data.nouns.get(table)?.values() ?? []) {
+        const readBack = tx[table].put(body as never).then(
+          () => true,
+          () => false,
+        );
+        must(
+          world,
+          await readBack,
+          "every row can be read back",
+          `${table} ${JSON.stringify(body)}`,
+        );
+      }
+    }
+  });
 }
 
 function checkInstall({ world, agents, server }: Parts, install: InstallRow): void {

@@ -145,7 +145,7 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
   const timers = world.time.timersFor(() => !life.isOver);
   const now = () => Instant.parse(world.time.now);
   const durable = onDisk(world, disk);
-  const memory = createMemoryStore({ disk, beforeCommit });
+  const memory = createMemoryStore({ disk, beforeCommit, isTrusted: true });
   const isUnrecorded = world.sabotage === "refusals-are-unrecorded";
   const store = life.port("store", isUnrecorded ? withoutRefusals(memory) : memory);
   const installs = createReconcileLoop({
@@ -162,6 +162,7 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
     pingMs: PING_MS,
     tickMs: TICK_MS,
     timers,
+    nextTurn: () => Promise.resolve(),
     elapsedMs: () => world.time.now,
     random: () => 0.5,
     onPresence: ({ kind, audience }) => {

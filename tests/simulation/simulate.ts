@@ -13,7 +13,7 @@ import { checkAtRest, restOf } from "./promises.ts";
 import { createServerSide, type ServerSide } from "./server-side.ts";
 import { createSimulatedRuntime, type SimulatedRuntime } from "./simulated-runtime.ts";
 import { APP, CHANNEL, forgetLater, RELEASES } from "./vendor.ts";
-import { settle } from "./virtual-timers.ts";
+import { settle, settleWholly } from "./virtual-timers.ts";
 import { createWorld, type Fault, must, note, type Sabotage, type World } from "./world.ts";
 
 export interface SimulationOptions {
@@ -76,6 +76,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   await trouble(parts, troubleMs);
   await comeToRest(parts);
   await checkAtRest(parts);
+  await settleWholly();
   const { violations, trace } = world;
   const jobs = [...(parts.server.disk.data.nouns.get("jobs")?.keys() ?? [])].length;
   return { seed, violations, trace, jobs };

@@ -4,9 +4,11 @@
 import { Digest } from "../ids.ts";
 import { canonicalBytes } from "./canonical.ts";
 
+/** The schedule of the block at hand; nothing is kept in it between two calls. */
+const words = new Int32Array(64);
+
 export function sha256(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const state = INITIAL.slice();
-  const words = new Int32Array(64);
   const padded = pad(bytes);
   const view = new DataView(padded.buffer);
   for (let offset = 0; offset < padded.length; offset += 64) {
@@ -16,7 +18,7 @@ export function sha256(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
 
   const digest = new Uint8Array(32);
   const out = new DataView(digest.buffer);
-  for (const [index, word] of state.entries()) out.setInt32(index * 4, word);
+  for (let index = 0; index < 8; index++) out.setInt32(index * 4, state[index] as number);
   return digest;
 }
 

@@ -29,6 +29,8 @@ export interface LinkEndpointOptions {
   readonly onPresence: (agent: AgentRow) => void;
   /** The system's unless given. */
   readonly timers?: Timers;
+  /** Lets others go first; a turn of the event loop unless given. */
+  readonly nextTurn?: () => Promise<void>;
   /** Never set back, in milliseconds; the process's own unless given. */
   readonly elapsedMs?: () => number;
   /** How often sessions look at the time. */
@@ -107,13 +109,10 @@ export function createLinkEndpoint(
       context: context(),
       socket,
       address,
-      settings: {
-        pingMs: pingMsFor(sessions.size, pingMs),
-        reconnectSpreadMs: spreadMsFor(sessions.size),
-        ageMs: ageMsOf(random()),
-      },
+      settings: settingsAmong(sessions.size, pingMs, random),
       quotas,
       timers,
+      nextTurn: options.nextTurn,
       onLive(proven, agent) {
         unproven.delete(proven);
         live.enter(proven, agent);
@@ -171,4 +170,13 @@ async function untilEmpty(sessions: ReadonlySet<LinkSession>, withinMs: number):
   while (sessions.size > 0 && Date.now() < deadline) {
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
+}
+
+/** What a new connection is told, by how many there are. */
+function settingsAmong(connected: number, pingMs: number, random: () => number) {
+  return {
+    pingMs: pingMsFor(connected, pingMs),
+    reconnectSpreadMs: spreadMsFor(connected),
+    ageMs: ageMsOf(random()),
+  };
 }

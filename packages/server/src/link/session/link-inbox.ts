@@ -1,6 +1,6 @@
 // What waits to be taken in on one connection, one at a time. An agent that is too fast is not read from meanwhile.
 
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate } from "node:timers/promises";
 import { INBOX_BYTES_MAX, INBOX_FRAMES_MAX, type Timers } from "@exclave/api";
 import type { WebSocket } from "ws";
 import type { LinkInput } from "../link-state.ts";
@@ -27,13 +27,15 @@ export interface LinkInboxOptions {
   readonly socket: WebSocket;
   readonly now: () => number;
   readonly timers: Timers;
+  /** Lets others go first; a turn of the event loop unless given. */
+  readonly nextTurn?: (() => Promise<void>) | undefined;
   readonly take: (input: LinkInput) => Promise<void>;
   /** One could not be taken; those after it still wait. */
   readonly onFailed: (reason: unknown) => Promise<void>;
 }
 
 export function createLinkInbox(options: LinkInboxOptions): LinkInbox {
-  const { connection, socket, now, timers, take, onFailed } = options;
+  const { connection, socket, now, timers, take, onFailed, nextTurn = setImmediate } = options;
   const inbox: Waiting[] = [];
   let inboxBytes = 0;
   let isBusy = false;

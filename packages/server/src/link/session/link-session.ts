@@ -37,6 +37,8 @@ export interface LinkSessionOptions {
   readonly quotas: AgentQuotas;
   /** The system's unless given. */
   readonly timers?: Timers;
+  /** Lets others go first; a turn of the event loop unless given. */
+  readonly nextTurn?: (() => Promise<void>) | undefined;
   onLive(session: LinkSession, agent: AgentRow): void;
   onLooks(session: LinkSession, looks: Looks): void;
   /** With its agent, if it ever was one. */
@@ -61,7 +63,7 @@ export interface LinkSession {
 }
 
 export function startLinkSession(options: LinkSessionOptions): LinkSession {
-  const { context, socket, timers = createSystemTimers(), address, quotas } = options;
+  const { context, socket, timers = createSystemTimers(), address, quotas, nextTurn } = options;
   const { now } = context;
   const { ageMs, ...told } = options.settings;
   const settings: LinkSettings = {
@@ -87,7 +89,7 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     onLive: (agent) => options.onLive(session, agent),
     onLooks: (looks) => options.onLooks(session, looks),
   });
-  const inbox = createLinkInbox({ connection, socket, now, timers, take, onFailed });
+  const inbox = createLinkInbox({ connection, socket, now, timers, nextTurn, take, onFailed });
 
   const session: LinkSession = {
     look: () => look(COMMAND_WINDOW),

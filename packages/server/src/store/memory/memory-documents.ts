@@ -24,6 +24,7 @@ export function createMemoryDocuments<Row>(
   table: MemoryTable,
   schema: z.ZodType<Row>,
   columnsOf: (row: Row) => { readonly key: string } & Columns,
+  { isTrusted = false }: { readonly isTrusted?: boolean } = {},
 ): IndexedDocuments<Row> {
   const read = ({ body }: MemoryRow): Row => body as Row;
 
@@ -34,7 +35,7 @@ export function createMemoryDocuments<Row>(
     },
     async put(row) {
       const { key, ...columns } = columnsOf(row);
-      table.set(key, { columns, body: schema.parse(row) });
+      table.set(key, { columns, body: isTrusted ? row : schema.parse(row) });
     },
     async remove(key) {
       return table.remove(key);

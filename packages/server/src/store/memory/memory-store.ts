@@ -44,11 +44,22 @@ export interface MemoryStoreOptions {
   readonly disk?: MemoryDisk;
   /** Called before a commit counts; what it throws undoes the transaction. */
   readonly beforeCommit?: () => Promise<void> | void;
+  /** Rows are kept as they are given, without a look at their schema: somebody else looks later. */
+  readonly isTrusted?: boolean;
 }
 
 export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
-  const { disk = newMemoryDisk(), beforeCommit } = options;
+  const { disk = newMemoryDisk(), beforeCommit, isTrusted = false } = options;
   let last: Promise<unknown> = Promise.resolve();
+  // Transactions do not overlap: one draft at a time.
+  let draft = disk.data;
+  const drafted = tablesOver(
+    () => draft,
+    (next) => {
+      draft = next;
+    },
+    isTrusted,
+  );
 
   return {
     read: tablesOver(() => disk.data, refuseToWrite),
@@ -61,15 +72,8 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   };
 
   async function run<Result>(work: (tx: Tables) => Promise<Result>): Promise<Result> {
-    let draft = disk.data;
-    const result = await work(
-      tablesOver(
-        () => draft,
-        (next) => {
-          draft = next;
-        },
-      ),
-    );
+    draft = disk.data;
+    const result = await work(drafted);
     await beforeCommit?.();
     disk.data = draft;
     return result;
@@ -80,10 +84,14 @@ function refuseToWrite(): void {
   throw new TypeError("a reader does not write");
 }
 
-function tablesOver(read: () => MemoryData, write: (next: MemoryData) => void): Tables {
+function tablesOver(
+  read: () => MemoryData,
+  write: (next: MemoryData) => void,
+  isTrusted = false,
+): Tables {
   return createTables({
     documents: (table, schema, columnsOf) =>
-      createMemoryDocuments(memoryTable(table, read, write), schema, columnsOf),
+      createMemoryDocuments(memoryTable(table, read, write), schema, columnsOf, { isTrusted }),
     outbox: memoryOutbox(read, write),
     audit: memoryAudit(read, write),
     async nextIssueNo(audience) {
