@@ -411,6 +411,26 @@ test("a refusal ends the job as rejected, with the code as its failure", () => {
   assert.equal(audit[0]?.action, "job.rejected");
 });
 
+test("a refusal of a job that runs here is the end of one whose real end was told to a lost state", () => {
+  const purpose = { kind: "apply", deployed: deployedRow() } as const;
+  const facts = componentFacts(purpose);
+  const job = { ...facts.job, effect: "at-most-once" } as const;
+  const because = "attempt 1 was accepted before";
+
+  const {
+    jobs: [ended],
+    components: [component],
+  } = apply(
+    { type: "job_rejected", job: job.id, attempt: 1, at: 1, code: "replayed", because },
+    { ...facts, job },
+  );
+
+  assert.equal(ended?.state.status, "unknown");
+  assert.deepEqual([ended?.log, ended?.logComplete], [null, false]);
+  assert.equal(component?.lastFailure?.code, "lost");
+  assert.equal(component?.lastFailure?.mayRepeat, false);
+});
+
 test("after a lost journal, what the agent had and does not know is ended; the rest is left alone", () => {
   const open = [
     jobRow({ id: jobId("a"), state: RUNNING }),
@@ -522,6 +542,28 @@ test("what the agent applied after the backup can be taken down by the trace of 
   );
 
   assert.deepEqual(component?.attempted, trace);
+});
+
+test("an open plan of a release does not explain that the agent applied it, an open apply does", () => {
+  const fact = { component: "api", type: "command", release: "r2", effect: "fenced" } as const;
+  const trace = deployedRow({ release: "r2" });
+  const row = emptyComponent(ACME, "api", "command");
+  const after = (operation: "plan" | "apply") => {
+    const job = jobRow({ component: "api", release: "r2", operation, state: RUNNING });
+    const facts = { components: [row], traces: new Map([["api", trace]]) };
+    return apply(
+      {
+        type: "inventory",
+        at: 1,
+        jobs: [{ job: job.id, attempt: 1, state: "running" }],
+        deployed: [fact],
+      },
+      { install: installRow(), inventory: inventory([job], facts) },
+    );
+  };
+
+  assert.deepEqual(after("plan").components[0]?.attempted, trace);
+  assert.deepEqual(after("apply").components, []);
 });
 
 test("a lost journal leaves the components of its jobs held where nothing may run twice", () => {

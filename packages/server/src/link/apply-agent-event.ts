@@ -29,6 +29,9 @@ export function applyAgentEvent(facts: AgentEventFacts): AgentEventWrites {
       return moveJob(facts, { type: "start", at: facts.now });
     case "job_rejected": {
       const { code, because } = event;
+      // It began here, as its agent said, and is over there: what became of it was told to a state that is lost.
+      const wasHad = facts.job?.state.status === "running";
+      if (wasHad) return settleJob(facts, { type: "abandon", at: facts.now, because });
       return settleJob(facts, { type: "reject", at: facts.now, code, because });
     }
     case "job_ended":
@@ -61,6 +64,8 @@ export function applyAgentEvent(facts: AgentEventFacts): AgentEventWrites {
   }
 }
 
+type JobEnded = Extract<AgentEvent, { type: "job_ended" }>;
+
 function moveJob(facts: AgentEventFacts, move: JobEvent): AgentEventWrites {
   const { job, event } = facts;
   if (!job || isAnotherAttempt(job, event)) return strayEvent(facts);
@@ -73,6 +78,16 @@ function moveJob(facts: AgentEventFacts, move: JobEvent): AgentEventWrites {
     audit: [record(facts, event.type.replace("job_", "job."), job.id, jobDetails(job))],
     wake: wakeFor(job),
   });
+}
+
+/** One that was refused has none; one whose end was lost has whatever its agent still sends of it. */
+function logOf(
+  move: JobSettling,
+  ended: JobEnded | undefined,
+): Pick<JobRow, "log" | "logComplete"> {
+  if (move.type === "abandon") return { log: null, logComplete: false };
+  const { logBytes: bytes = 0, logSha256: sha256 = "" } = ended ?? {};
+  return { log: { bytes, sha256 }, logComplete: bytes === 0 };
 }
 
 function settleJob(facts: AgentEventFacts, move: JobSettling): AgentEventWrites {
@@ -92,8 +107,7 @@ function settleJob(facts: AgentEventFacts, move: JobSettling): AgentEventWrites 
     exitCode: ended?.result?.exitCode ?? null,
     plan: ended?.result?.plan ?? null,
     report: ended?.report ?? null,
-    log: ended ? { bytes: ended.logBytes, sha256: ended.logSha256 } : { bytes: 0, sha256: "" },
-    logComplete: (ended?.logBytes ?? 0) === 0,
+    ...logOf(move, ended),
   };
   const effect = consequences(facts, settled, failure);
   const action = move.type === "reject" ? "job.rejected" : "job.ended";

@@ -173,9 +173,14 @@ function reconcileApplied(
   };
 }
 
-/** A job that is open or was abandoned just now explains what the agent applied as well as a row does. */
+/**
+ * An apply that is open or was abandoned just now explains what the agent applied as well as a row does; a plan of the
+ * same release does not: it leaves nothing, and nobody would take down what came after it.
+ */
 function recordedReleases(row: ComponentRow, { open }: InventoryFacts): string[] {
-  const jobs = open.filter(({ component }) => component === row.name);
+  const jobs = open.filter(
+    ({ component, operation }) => component === row.name && operation === "apply",
+  );
   const traces = [row.deployed, row.attempted].flatMap((trace) => trace?.release ?? []);
   return [...traces, ...jobs.flatMap(({ release }) => release ?? [])];
 }
