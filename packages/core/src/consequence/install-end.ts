@@ -1,5 +1,6 @@
 // What the end of a setup, a teardown or a sync makes of what is remembered of an install.
 
+import { digestOf } from "../encoding/sha256.ts";
 import type { Digest, Instant } from "../ids.ts";
 import type { ArtifactRef } from "../manifest/manifest.ts";
 import { artifactKey } from "../plan/install-state.ts";
@@ -25,16 +26,23 @@ export interface SandboxJobEnd {
   readonly failure?: JobFailure | undefined;
   /** What the job read from the vendor's registry: a setup seeds the install's with the runner. */
   readonly reads: readonly ArtifactRef[];
+  /** The release it was made from: its failure says nothing of another one. */
+  readonly release: string | null;
+}
+
+export function sandboxKey(release: string): Digest {
+  return digestOf({ release });
 }
 
 type Changes<Row, Key extends keyof InstallRecord> = Omit<Row, Key> & Pick<InstallRecord, Key>;
 
 export function endSandboxJob<Row extends InstallRecord>(
   row: Row,
-  { kind, at, failure, reads }: SandboxJobEnd,
+  { kind, at, failure, reads, release }: SandboxJobEnd,
 ): Changes<Row, "sandboxState" | "sandboxFailure" | "synced" | "runner"> {
   if (failure) {
-    return { ...row, sandboxFailure: countFailure(row.sandboxFailure, undefined, failure, at) };
+    const key = release === null ? undefined : sandboxKey(release);
+    return { ...row, sandboxFailure: countFailure(row.sandboxFailure, key, failure, at) };
   }
   if (kind === "teardown") return { ...row, sandboxState: "destroyed", sandboxFailure: null };
   // Setup leaves a registry with the runner in it, and nothing else.

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
+import { sandboxKey } from "../consequence/install-end.ts";
 import { digestOf } from "../encoding/sha256.ts";
 import { Instant } from "../ids.ts";
 import { now as AT } from "./install.testing.ts";
@@ -15,6 +16,7 @@ import {
 } from "./plan-sandbox.ts";
 
 const RELEASE = {
+  id: "r1",
   version: "1",
   appName: "crm",
   digest: digestOf("index"),
@@ -148,6 +150,18 @@ test("names the command that retries what failed for good", () => {
 
   assert.equal(ends("present"), "`exclave install deploy acme` asks for a retry");
   assert.equal(ends("destroyed"), "`exclave install destroy acme` asks for a retry");
+});
+
+test("that failed from one release is set up at once from another", () => {
+  const failure = { code: "downgrade", message: "older", at: AT, attempts: 1 } as const;
+  const sandboxFailure = { ...failure, key: sandboxKey(RELEASE.id) };
+  const absent = { sandboxState: "attempted", sandboxFailure } as const;
+
+  const held = plan(absent);
+  const newer = plan(absent, { sandboxRelease: { ...RELEASE, id: "r2" } });
+
+  assert.ok(held.kind === "wait" && /newer/.test(held.hold.endsWhen), JSON.stringify(held));
+  assert.equal(newer.kind, "setup");
 });
 
 test("is set up once more when somebody asked for it, and says why", () => {

@@ -2,11 +2,19 @@
 // after everything. In between it is the planner's turn.
 
 import type { FailedAttempts } from "../consequence/failed-attempts.ts";
-import type { InstallRecord } from "../consequence/install-end.ts";
+import { type InstallRecord, sandboxKey } from "../consequence/install-end.ts";
 import type { Digest, Instant } from "../ids.ts";
 import type { Health } from "../job/job-line.ts";
 import { isAskedToStop, type JobState } from "../job/job-state.ts";
-import { atTime, byCommand, byItself, byRelease, type Hold, type HoldEnd } from "./hold.ts";
+import {
+  atTime,
+  byCommand,
+  byItself,
+  byNewerRelease,
+  byRelease,
+  type Hold,
+  type HoldEnd,
+} from "./hold.ts";
 import { seenAgent } from "./install-state.ts";
 import { agentHold } from "./plan-install.ts";
 import { decideRetry } from "./retry.ts";
@@ -49,6 +57,7 @@ export interface SandboxFacts {
   readonly isSetupOnline: boolean;
   /** The release the sandbox is set up from, or taken down by. */
   readonly sandboxRelease?: {
+    readonly id: string;
     readonly version: string;
     readonly appName: string;
     /** Of its index; null before it is assembled. */
@@ -227,18 +236,24 @@ function hindrance(
   now: Instant,
 ): SandboxPlan | undefined {
   if (!sandboxRelease) return { kind: "wait", hold: noRelease(install) };
-  const { version, appName: app, sandboxes, digest } = sandboxRelease;
+  const { id, version, appName: app, sandboxes, digest } = sandboxRelease;
   if (digest === null || !sandboxes.some(({ type }) => type === install.sandbox)) {
     const because = `release ${version} of ${app} was made without the sandbox ${install.sandbox}`;
     const does = "has made another release, once the build agent has published it";
     return wait(because, byRelease({ app, channel: install.channel }, does));
   }
   const { sandboxFailure } = install;
-  if (sandboxFailure) {
+  const key = sandboxKey(id);
+  if (sandboxFailure && (sandboxFailure.key ?? key) === key) {
     const failed = `the ${what} failed (${sandboxFailure.code}): ${sandboxFailure.message}`;
     const retry = decideRetry(sandboxFailure, now);
     if (retry.kind === "later") {
       return wait(failed, atTime(retry.until));
+    }
+    const isLeaving = install.mode === "destroyed";
+    if (retry.kind === "not-by-itself" && sandboxFailure.code === "downgrade" && !isLeaving) {
+      // A server that was set back has forgotten the release that the install has seen.
+      return wait(failed, byNewerRelease({ app, channel: install.channel }));
     }
     if (retry.kind === "not-by-itself") {
       const again = install.setupWanted === null ? "deploy" : "setup";

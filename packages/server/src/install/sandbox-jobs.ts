@@ -34,7 +34,7 @@ export async function issueSandboxJob(
   const source = sandboxRelease && sandboxSource(install, sandboxRelease);
   if (!source) return install;
   const issued = await tryIssueJob(tx, context, orderOf(install, source, job));
-  if ("failure" in issued) return refused(context, install, job.kind, issued.failure);
+  if ("failure" in issued) return refused(context, facts, job.kind, issued.failure);
   switch (job.kind) {
     case "setup": {
       const { isAgain, sandboxLook } = setupAgain(install, context.now());
@@ -57,13 +57,14 @@ export async function issueSandboxJob(
 
 function refused(
   { now }: Pick<ServerContext, "now">,
-  install: InstallRow,
+  { install, sandboxRelease }: InstallFacts,
   kind: SandboxJob["kind"],
   failure: JobFailure,
 ): InstallRow {
   const at = now();
   if (kind === "look") return endLook(install, { at });
-  return endSandboxJob(install, { kind, at, failure, reads: [] });
+  const release = sandboxRelease?.id ?? null;
+  return endSandboxJob(install, { kind, at, failure, reads: [], release });
 }
 
 function orderOf(

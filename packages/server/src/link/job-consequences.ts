@@ -81,12 +81,12 @@ function sandboxSeen(
 
 function settleSandbox(
   { install, now }: EndFacts,
-  { reads }: JobRow,
+  { reads, release }: JobRow,
   kind: "setup" | "teardown",
   failure: JobFailure | undefined,
 ): Partial<AgentEventWrites> {
   if (!install) return {};
-  const ended = endSandboxJob(install, { kind, at: now, failure, reads });
+  const ended = endSandboxJob(install, { kind, at: now, failure, reads, release });
   const setUpAt = kind === "setup" ? now : install.setUpAt;
   const after = bump(failure ? ended : { ...ended, setupWanted: null, setUpAt });
   if (failure || kind === "setup") return { install: after };
