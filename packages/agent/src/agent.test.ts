@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type AgentFrame, createSystemTimers, type ServerFrame } from "@exclave/api";
 import {
   AgentId,
@@ -48,7 +49,7 @@ interface Bench {
   /** How many commits will find the disk full. */
   readonly fullDisk: { commits: number };
   /** How many stops the runtime will not carry out. */
-  readonly failing: { stops: number };
+  readonly failing: { stops: number; removes: number };
   readonly notices: Notices;
   startAgent(): Promise<Agent>;
   openJournal(): Journal;
@@ -64,7 +65,7 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
   const isHeld = { value: true };
   const isReleased = { value: true };
   const fullDisk = { commits: 0 };
-  const failing = { stops: 0 };
+  const failing = { stops: 0, removes: 0 };
   const notices = createNotices();
   const keys = generateKeyPairSync("ed25519");
   const identity = {
@@ -93,6 +94,10 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
       async stop(name, graceMs) {
         if (failing.stops-- > 0) throw new Failure("unavailable", "the runtime is away");
         await fake.stop(name, graceMs);
+      },
+      async remove(name) {
+        if (failing.removes-- > 0) throw new Failure("unavailable", "the runtime is away");
+        await fake.remove(name);
       },
     };
     const spool = createSpool({ directory: join(home, "spool") });
@@ -419,6 +424,22 @@ test("a stop the runtime does not carry out is retried until the job is gone", a
   const end = endOf(b, manifest);
   assert.ok(end?.type === "job_ended");
   assert.deepEqual(end.outcome, { kind: "cancelled" });
+});
+
+test("a job that is over is removed from the runtime, also when that is away at first", async (t) => {
+  const b = await bench(t, async () => 0);
+  const manifest = current("apply");
+  b.failing.removes = 2;
+  await b.startAgent();
+
+  offer(b, manifest);
+  await b.server.until(() => endOf(b, manifest) !== undefined, "the job has ended");
+  for (let turns = 0; b.place.size > 0; turns++) {
+    assert.ok(turns < 1_000, "something of it is left");
+    await sleep(10);
+  }
+
+  assert.ok(b.failing.removes < 0);
 });
 
 test("a deployed component's health is looked up and told, and its drift too", async (t) => {
