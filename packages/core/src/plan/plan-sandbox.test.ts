@@ -107,16 +107,6 @@ test("of an install that is to be destroyed is set up again where its agent is g
   assert.equal(plan(asked).kind, "teardown");
 });
 
-test("is not taken down before an agent that knows more than the server has told what is there", () => {
-  const agent = { seenAt: AT, everConnected: true, isInventoryWanted: true };
-  const told = { ...agent, isInventoryWanted: false };
-
-  const untold = plan({ mode: "destroyed" }, { agent, isAgentOnline: false });
-
-  assert.equal(untold.kind === "wait" && untold.hold.command, "exclave install setup acme");
-  assert.equal(plan({ mode: "destroyed" }, { agent: told, isAgentOnline: false }).kind, "teardown");
-});
-
 test("waits for what it needs, and says for what", () => {
   const because = (facts: Partial<SandboxFacts>) => {
     const decided = plan({ sandboxState: "absent" }, facts);

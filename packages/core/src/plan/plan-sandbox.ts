@@ -50,8 +50,6 @@ export interface SandboxFacts {
   readonly agent?: {
     readonly seenAt: Instant;
     readonly everConnected: boolean;
-    /** The server was set back, and the agent has not told yet what it did meanwhile. */
-    readonly isInventoryWanted?: boolean;
   };
   readonly isAgentOnline: boolean;
   readonly isSetupOnline: boolean;
@@ -102,13 +100,12 @@ export function planSandbox(facts: SandboxFacts, now: Instant): SandboxPlan {
   if (sandboxState === "absent") return { kind: "gone" };
   // What is deployed, or may be, goes first, by the install's own agent: one that is gone is brought back.
   const isDeployed = facts.components.some(isThere);
-  const isUntold = facts.agent?.isInventoryWanted ?? false;
   // Whoever reads a log or runs a debug command does not hold the end of the install back.
   const job = open.find(({ purpose }) => purpose.kind !== "request");
-  if (isDeployed || isUntold || job) {
+  if (isDeployed || job) {
     const repair = planRepair(facts, now);
-    if (repair.kind !== "ready" || isDeployed) return repair;
-    return job ? waitForJob(job, facts) : waitForInventory(facts);
+    if (repair.kind !== "ready" || isDeployed || !job) return repair;
+    return waitForJob(job, facts);
   }
   const because = "every component is gone, and the install is to be destroyed";
   return hindrance(facts, "teardown", now) ?? { kind: "teardown", because };
@@ -219,15 +216,6 @@ function waitForJob({ id, operation, state }: OpenJob, facts: SandboxFacts): San
   if (agent.status === "online") return wait(because, byItself("the job ends"));
   const away = agentHold(agent, facts.install.name);
   return wait(`${because}, and ${away.because}`, away);
-}
-
-/** The server was set back: what it does not know of is there all the same, and its agent knows. */
-function waitForInventory(facts: SandboxFacts): SandboxPlan {
-  const because = "its agent knows more than this server, and has not told what there is";
-  const agent = seenAgent(facts);
-  if (agent.status === "online") return wait(because, byItself("the agent's inventory has come"));
-  const away = agentHold(agent, facts.install.name);
-  return wait(`${because}: ${away.because}`, away);
 }
 
 function hindrance(
