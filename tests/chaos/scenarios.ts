@@ -23,7 +23,8 @@ const FIXED: readonly Sketch[] = [
   { wish: "create", kills: ["setup agent", "job keeper", "server"] },
   { wish: "release", kills: ["install agent", "install registry", "job keeper"] },
   { wish: "release", kills: ["at-most-once program"] },
-  { wish: "release", kills: ["job runner", "job program"] },
+  // The program first: it lives for a second, and a runner is found at any time.
+  { wish: "release", kills: ["job program", "job runner"] },
   { wish: "deploy", kills: ["sandbox supervisor", "install agent"] },
   { wish: "deploy", kills: ["service supervisor", "service program"] },
   { wish: "exec", kills: ["server", "service program"] },
