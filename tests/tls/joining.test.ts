@@ -2,11 +2,14 @@
 
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { createJoin, decodeJoinString } from "@exclave/api";
 import { Failure, type FailureCode } from "@exclave/core";
+import { findServerCa } from "@exclave/machine";
 import { makeCertificate } from "@exclave/server/simulation";
 import { impostor, joinStringOf, joinWith, tlsServer, tunnel } from "./tls-world.ts";
 
@@ -36,6 +39,23 @@ function strangersCertificate() {
   const key = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
   return { cert: certificate.toString(), key };
 }
+
+test("whoever answers the dial and then says nothing is given up on", async (t) => {
+  const silent = createServer();
+  silent.listen({ host: "127.0.0.1", port: 0 });
+  await once(silent, "listening");
+  const held = new Set<Socket>();
+  silent.on("connection", (socket) => held.add(socket.on("error", () => undefined)));
+  t.after(() => {
+    for (const socket of held) socket.destroy();
+    silent.close();
+  });
+  const { port } = silent.address() as AddressInfo;
+
+  const looking = findServerCa(`https://127.0.0.1:${port}`, "sha256:none", { withinMs: 100 });
+
+  assert.match(await failsWith("unavailable", looking), /cannot reach the server/);
+});
 
 describe("joining over TLS", () => {
   test("pins the authority that the string names, and keeps its certificate", async (t) => {

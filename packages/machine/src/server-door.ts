@@ -119,6 +119,11 @@ function limitConnecting(outgoing: ClientRequest): void {
   outgoing.once("close", calmDown);
 }
 
+interface FindCaOptions extends Pick<ServerDoor, "proxy"> {
+  /** From the dial to the answer: whoever is there may never say a word. */
+  readonly withinMs?: number;
+}
+
 /**
  * The certificate of the authority with this fingerprint, as the server presents it. Asked over a connection
  * that nothing vouches for yet, on which nothing is said: whoever answers is believed only that
@@ -127,7 +132,7 @@ function limitConnecting(outgoing: ClientRequest): void {
 export async function findServerCa(
   url: string,
   fingerprint: string,
-  { proxy }: Pick<ServerDoor, "proxy"> = {},
+  { proxy, withinMs = CONNECT_MS_MAX }: FindCaOptions = {},
 ): Promise<string> {
   const agent = new https.Agent({
     rejectUnauthorized: false,
@@ -135,7 +140,8 @@ export async function findServerCa(
     ...(isProxied(url, proxy) && { proxyEnv: { ...proxy } }),
   });
   try {
-    const chain = await presentedChain(new URL("/healthz", url).href, agent);
+    const signal = AbortSignal.timeout(withinMs);
+    const chain = await presentedChain(new URL("/healthz", url).href, agent, signal);
     const found = chain.filter((one) => one.ca && caFingerprint(one) === fingerprint);
     const authority = found.find((one) => one.checkIssued(one)) ?? found[0];
     if (authority) return authority.toString();
@@ -149,10 +155,13 @@ export async function findServerCa(
   }
 }
 
-function presentedChain(url: string, agent: https.Agent): Promise<X509Certificate[]> {
+function presentedChain(
+  url: string,
+  agent: https.Agent,
+  signal: AbortSignal,
+): Promise<X509Certificate[]> {
   return new Promise((resolve, reject) => {
-    const outgoing = https.request(url, { method: "HEAD", agent });
-    limitConnecting(outgoing);
+    const outgoing = https.request(url, { method: "HEAD", agent, signal });
     outgoing.once("response", (response) => {
       const chain: X509Certificate[] = [];
       let next = (response.socket as TLSSocket).getPeerX509Certificate();

@@ -114,7 +114,8 @@ export function openLink(options: LinkClientOptions): LinkClient {
     });
     opened.on("unexpected-response", (_, response) => {
       retryAfterMs = retryAfterMsOf(response.headers["retry-after"]);
-      log.info("the server is busy", { status: response.statusCode, retryAfterMs });
+      const { statusCode: status } = response;
+      log.info("the server does not take the connection", { status, retryAfterMs });
       opened.terminate();
     });
     opened.on("message", (data: Buffer, isBinary) => {

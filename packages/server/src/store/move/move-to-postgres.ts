@@ -3,8 +3,10 @@
 
 import { existsSync } from "node:fs";
 import { rename } from "node:fs/promises";
+import { dirname } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { type AuditHead, EMPTY_CHAIN, Failure, Instant } from "@exclave/core";
+import { syncDirectory } from "@exclave/machine";
 import { Kysely, sql } from "kysely";
 import { migrate as migratePostgres } from "../postgres/migrations.ts";
 import { createPostgresDialect } from "../postgres/postgres-pool.ts";
@@ -52,6 +54,8 @@ export async function moveToPostgres(options: MoveOptions): Promise<Move> {
     await to.destroy();
   }
   await rename(file, aside);
+  // A file that came back after a power cut would be taken for this server's memory.
+  await syncDirectory(dirname(file));
   return { ...moved, aside };
 }
 
