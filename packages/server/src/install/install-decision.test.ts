@@ -1,22 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AT, agentRow, installRow } from "../testing/rows.ts";
+import { AT, agentRow, installFacts, installRow } from "../testing/rows.ts";
 import type { InstallFacts } from "./gather-install.ts";
 import { decideInstall } from "./install-decision.ts";
 
 const WANTED = agentRow({ isInventoryWanted: true });
 
 function holdsOf(facts: Partial<InstallFacts>): string[] {
-  const all: InstallFacts = {
-    install: installRow({ mode: "destroyed", sandboxState: "present" }),
-    components: [],
-    indexes: new Map(),
-    releases: new Map(),
-    open: [],
-    isAgentOnline: true,
-    isSetupOnline: true,
-    ...facts,
-  };
+  const install = installRow({ mode: "destroyed", sandboxState: "present" });
+  const all = installFacts({ install, ...facts });
   const { steps, holds, sandbox } = decideInstall(all, AT);
   assert.deepEqual(steps, []);
   assert.notEqual(sandbox.kind, "teardown");

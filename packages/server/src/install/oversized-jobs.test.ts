@@ -12,7 +12,7 @@ import { createMemoryStore } from "../store/memory/memory-store.ts";
 import type { InstallRow } from "../store/rows.ts";
 import type { Tables } from "../store/store.ts";
 import { SOURCES } from "../testing/deployed-world.ts";
-import { deployedRow, installRow, refNamed, releaseRow } from "../testing/rows.ts";
+import { deployedRow, installFacts, installRow, refNamed, releaseRow } from "../testing/rows.ts";
 import { digestNamed, release } from "../testing/scripted-vendor.ts";
 import { deployTimed, timedWorld } from "../testing/virtual-clock.ts";
 import { emptyComponent } from "./empty-component.ts";
@@ -76,16 +76,7 @@ test("a release that no assemble job can hold fails with a sentence", async () =
 const now = () => Instant.parse(5_000);
 
 function factsOf(install: InstallRow): InstallFacts {
-  return {
-    install,
-    components: [],
-    indexes: new Map(),
-    releases: new Map(),
-    open: [],
-    isAgentOnline: true,
-    isSetupOnline: true,
-    sandboxRelease: releaseRow(),
-  };
+  return installFacts({ install, sandboxRelease: releaseRow() });
 }
 
 async function inStore<Result>(work: (tx: Tables) => Promise<Result>) {

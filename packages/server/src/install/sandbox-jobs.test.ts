@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Instant } from "@exclave/core";
 import { createMemoryStore } from "../store/memory/memory-store.ts";
-import { installRow, refNamed, releaseRow } from "../testing/rows.ts";
-import type { InstallFacts } from "./gather-install.ts";
+import { installFacts, installRow, refNamed, releaseRow } from "../testing/rows.ts";
 import { issueSandboxJob } from "./sandbox-jobs.ts";
 
 const EFFECTS = { apply: "idempotent", destroy: "idempotent" } as const;
@@ -11,16 +10,10 @@ const EFFECTS = { apply: "idempotent", destroy: "idempotent" } as const;
 /** What the setup agent is directed to do. */
 async function directed(kind: "setup" | "teardown"): Promise<{ readonly rollback?: boolean }> {
   const image = refNamed("exclave/sandboxes/local");
-  const facts: InstallFacts = {
+  const facts = installFacts({
     install: installRow({ sandboxState: kind === "setup" ? "absent" : "present" }),
-    components: [],
-    indexes: new Map(),
-    releases: new Map(),
-    open: [],
-    isAgentOnline: true,
-    isSetupOnline: true,
     sandboxRelease: releaseRow({ sandboxes: [{ type: "local", image, effects: EFFECTS }] }),
-  };
+  });
   const store = createMemoryStore();
   const now = () => Instant.parse(5_000);
   await store.transaction((tx) => issueSandboxJob(tx, { now }, facts, { kind, because: "test" }));

@@ -1,6 +1,7 @@
 // Rows with everything a test is not about filled in.
 
 import { AgentId, AppId, type Deployed, InstallId, Instant, JobId } from "@exclave/core";
+import type { InstallFacts } from "../install/gather-install.ts";
 import type { AgentRow, InstallRow, JobRow, ReleaseRow } from "../store/rows.ts";
 import { digestNamed } from "./scripted-vendor.ts";
 
@@ -150,5 +151,19 @@ export function agentRow(changes: Partial<AgentRow> = {}): AgentRow {
     boots: [],
     alarms: [],
     ...changes,
+  };
+}
+
+/** An install of which nothing is there and nothing under way. */
+export function installFacts(facts: Partial<InstallFacts> = {}): InstallFacts {
+  return {
+    install: installRow(),
+    components: [],
+    indexes: new Map(),
+    releases: new Map(),
+    open: [],
+    isAgentOnline: true,
+    isSetupOnline: true,
+    ...facts,
   };
 }
