@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { globSync, readFileSync } from "node:fs";
+import { globSync, readdirSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { test } from "node:test";
@@ -282,6 +282,30 @@ test("nothing in server, API or core knows of more than one tenant", () => {
   assert.ok(shared.some(({ text }) => /create table/i.test(text)));
   assert.deepEqual(
     shared.filter(({ text }) => /tenant/i.test(text)).map(({ path }) => path),
+    [],
+  );
+});
+
+// Promise 10: what a component type needs is in its descriptor, and nobody asks which type it is.
+test("no decision of core, API, server, agent or runner names a component type or a sandbox", () => {
+  // Words of the link and of artifacts too: a frame is a command, a build may give an image.
+  const ambiguous = ["command", "image"];
+  const named = ["plugins", "sandboxes"]
+    .flatMap((folder) => readdirSync(join(ROOT, folder)))
+    .filter((name) => !ambiguous.includes(name));
+  assert.ok(named.includes("terraform") && named.includes("local"));
+  const asks = new RegExp(
+    `\\b(type|plugin|kind|sandbox)\\w*\\s*[!=]==?\\s*["'](${named.join("|")})["']|case ["'](${named.join("|")})["']:`,
+    "i",
+  );
+  assert.match('if (component.type === "terraform") {', asks);
+  const decides = ["core", "api", "server", "agent", "runner"].map((name) => `@exclave/${name}`);
+  assert.deepEqual(
+    packages
+      .filter(({ name }) => decides.includes(name))
+      .flatMap(({ files }) => files)
+      .filter(({ path, text }) => !isForTests(path) && asks.test(text))
+      .map(({ path, text }) => `${path}: ${asks.exec(text)?.[0]}`),
     [],
   );
 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createPrivateKey, createPublicKey, generateKeyPairSync, sign } from "node:crypto";
+import { generateKeyPairSync, sign } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, test } from "node:test";
@@ -8,44 +8,14 @@ import {
   forgetRootKey,
   getKeys,
   publishTrust,
-  ROOT_EXPORT_PAYLOAD_TYPE,
   renewTrust,
   rotateKey,
-  type TrustChange,
 } from "@exclave/api";
-import {
-  fromBase64,
-  preAuthEncoding,
-  sha256Hex,
-  TRUST_PAYLOAD_TYPE,
-  TRUST_ROLES,
-} from "@exclave/core";
+import { TRUST_ROLES } from "@exclave/core";
 import { failsWith } from "../testing/describe-signer.ts";
+import { signedBy, takeRoot } from "../testing/offline-root.ts";
 import { connectAgent, joinVendorAgent, newMemory } from "../testing/scripted-agent.ts";
 import { assertOnRecord, type TestServer, testServer } from "../testing/test-server.ts";
-
-type ToSign = Extract<TrustChange, { kind: "to_sign" }>;
-
-function signedBy(change: TrustChange, ...pems: readonly string[]) {
-  const { payload, signatures } = change as ToSign;
-  const bytes = preAuthEncoding(TRUST_PAYLOAD_TYPE, fromBase64(payload) ?? new Uint8Array());
-  const ours = pems.map((pem) => {
-    const key = createPrivateKey(pem);
-    const der = createPublicKey(key).export({ format: "der", type: "spki" });
-    return { keyid: sha256Hex(der), sig: sign(null, bytes, key).toString("base64") };
-  });
-  return { payloadType: TRUST_PAYLOAD_TYPE, payload, signatures: [...signatures, ...ours] };
-}
-
-/** Takes the root key out of the server, as `exclave keys root export` does. */
-async function takeRoot({ client }: TestServer): Promise<string> {
-  const { keyid, pem, challenge } = await client.call(exportRootKey, { body: {} });
-  const bytes = fromBase64(challenge) ?? new Uint8Array();
-  const signed = preAuthEncoding(ROOT_EXPORT_PAYLOAD_TYPE, bytes);
-  const signature = sign(null, signed, createPrivateKey(pem)).toString("base64");
-  await client.call(forgetRootKey, { body: { keyid, signature } });
-  return pem;
-}
 
 const rotate = ({ client }: TestServer, role: (typeof TRUST_ROLES)[number], body = {}) =>
   client.call(rotateKey, { params: { role }, body });
