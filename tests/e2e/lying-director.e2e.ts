@@ -7,11 +7,12 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
-import { AgentEvent, type AuditView, type ReleaseView } from "@exclave/api";
+import { AgentEvent, type ReleaseView } from "@exclave/api";
 import { createRegistry, createRegistryFiles, packImage } from "@exclave/oci";
 import { until, untilHealthy, type World } from "./harness.ts";
 import { type DirectorLie, directorOf, lieOf, refOf, statementIn } from "./lying-director.ts";
 import { startLyingServer } from "./lying-server.ts";
+import { untilOnRecord } from "./refusals.ts";
 import { createShopWorld, writeShop } from "./shop-app.ts";
 import { seenRecord } from "./stolen-record.ts";
 
@@ -235,22 +236,4 @@ function contentOf(directory: string): string[] {
     .filter((entry) => entry.isFile() && entry.name !== "lock")
     .map(({ parentPath, name }) => join(parentPath, name))
     .toSorted();
-}
-
-/**
- * As many refusals of each kind are on record as there were: the first of a kind in a minute has a row
- * of its own, and the others are counted in the row that follows.
- */
-async function untilOnRecord(world: World, codes: readonly string[]): Promise<void> {
-  await until("the refusals are on record", async () => {
-    const audit = await world.json<AuditView[]>("audit", "list", "--limit", "5000");
-    const counts = new Map<unknown, number>();
-    for (const { action, details } of audit) {
-      if (action !== "agent.stray_event" && action !== "agent.alarm") continue;
-      const { code, more } = details as { code?: unknown; more?: unknown };
-      counts.set(code, (counts.get(code) ?? 0) + (typeof more === "number" ? more : 1));
-    }
-    const wanted = Map.groupBy(codes, (code) => code);
-    return [...wanted].every(([code, list]) => (counts.get(code) ?? 0) >= list.length);
-  });
 }

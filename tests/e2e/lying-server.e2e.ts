@@ -14,7 +14,6 @@ import {
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import type { AuditView } from "@exclave/api";
 import {
   digestOf,
   idFromBytes,
@@ -23,8 +22,9 @@ import {
   manifestBytes,
   signEnvelope,
 } from "@exclave/core";
-import { until, type World } from "./harness.ts";
+import { until } from "./harness.ts";
 import { type Lie, startLyingServer } from "./lying-server.ts";
+import { untilOnRecord } from "./refusals.ts";
 import { createShopWorld } from "./shop-app.ts";
 import { seenRecord } from "./stolen-record.ts";
 
@@ -192,23 +192,3 @@ test("a server that lies gets nothing to run, and every refusal is on record", a
     };
   }
 });
-
-/**
- * As many refusals of each kind are on record as there were: the first of a kind in a minute has a row
- * of its own, and the others are counted in the row that follows.
- */
-async function untilOnRecord(world: World, codes: readonly string[]): Promise<void> {
-  await until("the refusals are on record", async () => {
-    const audit = await world.json<AuditView[]>("audit", "list", "--limit", "5000");
-    const counts = new Map<unknown, number>();
-    for (const { action, details } of audit) {
-      if (action !== "agent.stray_event" && action !== "agent.alarm") continue;
-      const { code, more } = details as { code?: unknown; more?: unknown };
-      counts.set(code, (counts.get(code) ?? 0) + (typeof more === "number" ? more : 1));
-    }
-    const wanted = Map.groupBy(codes, (code) => code);
-    const missing = [...wanted].filter(([code, list]) => (counts.get(code) ?? 0) < list.length);
-    assert.deepEqual(missing, [], JSON.stringify([...counts]));
-    return true;
-  });
-}

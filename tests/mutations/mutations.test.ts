@@ -7,6 +7,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createDice } from "../simulation/dice.ts";
+import { countVerdicts } from "./count-verdicts.ts";
 import { CLASSES, goodOffer, judge } from "./offers.ts";
 
 const COUNT = Number(process.env["EXCLAVE_MUTATIONS"] ?? 5_000);
@@ -18,35 +19,16 @@ test("the offers that mutants are made of are accepted, every operation of them"
 });
 
 test(`of ${COUNT} mutated offers and statements none is accepted (seed ${SEED})`, () => {
-  const classes = Object.entries(CLASSES);
-  const dice = createDice(SEED);
-  const counts = new Map(classes.map(([name]) => [name, new Map<string, number>()]));
-  const accepted: string[] = [];
+  const counts = countVerdicts({ classes: CLASSES, judge, shown, count: COUNT, seed: SEED });
 
-  for (let made = 0; made < COUNT; made++) {
-    const [name, make] = classes[made % classes.length] ?? assert.fail();
-    const offer = make(dice);
-    const verdict = judge(offer);
-    const count = counts.get(name) ?? assert.fail();
-    count.set(verdict, (count.get(verdict) ?? 0) + 1);
-    if (verdict === "accepted" && accepted.length < 5) accepted.push(shown(name, offer));
-  }
-
-  for (const [name, count] of counts) {
-    console.log(name);
-    for (const [verdict, times] of [...count].toSorted((a, b) => b[1] - a[1])) {
-      console.log(`  ${String(times).padStart(7)}  ${verdict}`);
-    }
-  }
-  assert.deepEqual(accepted, []);
   // Mutants that the director's key signed have to reach the comparison with the statement.
   const compared = counts.get("the director alone changes what the release says");
   const reached = [...(compared ?? [])].filter(([verdict]) => verdict.startsWith("released: "));
   const times = reached.reduce((sum, [, count]) => sum + count, 0);
-  assert.ok(times > COUNT / classes.length / 4, `${times} were compared with the statement`);
+  assert.ok(times > COUNT / counts.size / 4, `${times} were compared with the statement`);
 });
 
-function shown(name: string, { envelope }: ReturnType<typeof goodOffer>): string {
+function shown({ envelope }: ReturnType<typeof goodOffer>): string {
   const { payload } = envelope as { payload?: string };
-  return `${name}: ${Buffer.from(payload ?? "", "base64").toString()}`;
+  return Buffer.from(payload ?? "", "base64").toString();
 }
