@@ -70,37 +70,52 @@ export interface TableParts
     table: NounTable,
     schema: z.ZodType<Row>,
     columnsOf: (row: Row) => { readonly key: string } & Columns,
+    options?: NounOptions,
   ) => IndexedDocuments<Row>;
 }
 
+export interface NounOptions {
+  /** The columns that a later write of the same row may change; all unless given. */
+  readonly changing?: readonly string[];
+}
+
+/** Of rows that are written often: an index over a column that never changes is left alone. */
+const FIXED: NounOptions = { changing: [] };
+
 export function createTables(parts: TableParts): Tables {
   const { documents, outbox, audit, nextIssueNo, raiseIssueNo } = parts;
-  const agents = documents("agents", AgentRow, ({ id, audience }) => ({
-    key: id,
-    audience,
-  }));
+  const agents = documents(
+    "agents",
+    AgentRow,
+    ({ id, audience }) => ({ key: id, audience }),
+    FIXED,
+  );
   const agentCheckpoints = documents("agent_checkpoints", AgentCheckpointsRow, ({ agent }) => ({
     key: agent,
   }));
   const joins = documents("joins", JoinRow, ({ hash }) => ({ key: hash }));
   const tokens = documents("tokens", TokenRow, ({ id, hash }) => ({ key: id, hash }));
   const apps = documents("apps", AppRow, ({ id, name }) => ({ key: id, name }));
-  const installs = documents("installs", InstallRow, ({ id, name }) => ({
-    key: id,
-    name,
-  }));
-  const components = documents("components", ComponentRow, ({ install, name }) => ({
-    key: componentKey(install, name),
-    install,
-  }));
-  const jobs = documents("jobs", JobRow, (job) => ({
-    key: job.id,
-    audience: job.audience,
-    install: job.install,
-    component: job.component,
-    release: job.release,
-    state: job.state.status,
-  }));
+  const installs = documents("installs", InstallRow, ({ id, name }) => ({ key: id, name }), FIXED);
+  const components = documents(
+    "components",
+    ComponentRow,
+    ({ install, name }) => ({ key: componentKey(install, name), install }),
+    FIXED,
+  );
+  const jobs = documents(
+    "jobs",
+    JobRow,
+    (job) => ({
+      key: job.id,
+      audience: job.audience,
+      install: job.install,
+      component: job.component,
+      release: job.release,
+      state: job.state.status,
+    }),
+    { changing: ["state"] },
+  );
   const releases = documents("releases", ReleaseRow, ({ id, app, version, state }) => ({
     key: id,
     app,

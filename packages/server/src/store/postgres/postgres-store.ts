@@ -4,7 +4,7 @@
 import { Failure } from "@exclave/core";
 import { Kysely, sql } from "kysely";
 import type { Database } from "../sql/database.ts";
-import { sqlTables } from "../sql/sql-tables.ts";
+import { newShared, sqlTables } from "../sql/sql-tables.ts";
 import type { Store, Tables } from "../store.ts";
 import { migrate } from "./migrations.ts";
 import { createPostgresDialect } from "./postgres-pool.ts";
@@ -21,10 +21,11 @@ export async function openPostgresStore(url: string): Promise<Store> {
 }
 
 function createStore(db: Kysely<Database>, epoch: number): Store {
+  const shared = newShared();
   let last: Promise<unknown> = Promise.resolve();
 
   return {
-    read: sqlTables(db),
+    read: sqlTables(db, { shared }),
     transaction<Result>(work: (tx: Tables) => Promise<Result>): Promise<Result> {
       // In this process they wait here, so that those that wait hold no connections.
       const result = last.then(() => run(work));
@@ -43,7 +44,7 @@ function createStore(db: Kysely<Database>, epoch: number): Store {
           "another server has taken over this database; stop this one, or that one and start this one again",
         );
       }
-      return work(sqlTables(tx));
+      return work(sqlTables(tx, { shared }));
     });
   }
 }

@@ -10,13 +10,19 @@ import {
 import type { Kysely } from "kysely";
 import type { Audit, NewestOf } from "../store.ts";
 import type { Database } from "./database.ts";
+import { type CompiledQueries, createStatements } from "./statements.ts";
 
 /** What the record ends with, for whoever alone appends to it. Forgotten when anything is rolled back. */
 export interface KeptHead {
   current: AuditHead | undefined;
 }
 
-export function createAudit(db: Kysely<Database>, kept?: KeptHead): Audit {
+export function createAudit(
+  db: Kysely<Database>,
+  kept?: KeptHead,
+  compiled: CompiledQueries = new Map(),
+): Audit {
+  const statements = createStatements(db, compiled);
   const read = ({ prev_hash: prevHash, details, ...row }: Database["audit"]): AuditRecord =>
     AuditRecord.parse({ ...row, prevHash, details: JSON.parse(details) });
   const select = (subject?: string) => {
@@ -28,13 +34,14 @@ export function createAudit(db: Kysely<Database>, kept?: KeptHead): Audit {
 
   async function append(entry: AuditEntry): Promise<AuditRecord> {
     // What JSON cannot carry would change the hash on the way back.
-    const details = JSON.parse(JSON.stringify(entry.details)) as AuditEntry["details"];
+    const text = JSON.stringify(entry.details);
+    const details = JSON.parse(text) as AuditEntry["details"];
     const record = appendAudit(kept?.current ?? (await head()), { ...entry, details });
-    const { prevHash: prev_hash, ...row } = record;
-    await db
-      .insertInto("audit")
-      .values({ ...row, prev_hash, details: JSON.stringify(details) })
-      .execute();
+    const { prevHash: prev_hash, seq, at, actor, action, subject, hash } = record;
+    const row = { seq, at, actor, action, subject, details: text, prev_hash, hash };
+    await statements.run("audit append", Object.values(row), () =>
+      db.insertInto("audit").values(row),
+    );
     if (kept) kept.current = { size: record.seq, head: record.hash };
     return record;
   }

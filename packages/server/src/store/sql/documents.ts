@@ -1,79 +1,148 @@
 // A noun as rows of JSON with a key and the few columns it is looked up by.
 
 import { Failure } from "@exclave/core";
-import { type Kysely, sql } from "kysely";
+import { type Kysely, type SelectQueryBuilder, sql } from "kysely";
 import type { z } from "zod";
-import type { Columns, IndexedDocuments, NounTable } from "../tables.ts";
+import type { Columns, IndexedDocuments, NounOptions, NounTable } from "../tables.ts";
 import { type Database, OPEN_JOBS } from "./database.ts";
+import type { RowCache } from "./row-cache.ts";
+import { type CompiledQueries, createStatements, type Statements } from "./statements.ts";
+
+/** What the tables of one database share, whichever connection or transaction they are read over. */
+export interface Shared {
+  readonly compiled: CompiledQueries;
+  readonly rows: RowCache;
+}
+
+interface Stored {
+  readonly ordinal: number;
+  readonly key: string;
+  readonly body: string;
+}
+
+type Nouns = Record<NounTable, Record<string, unknown>>;
+type Query = SelectQueryBuilder<Nouns, NounTable, Record<string, unknown>>;
 
 export function createDocuments<Row>(
   database: Kysely<Database>,
+  { compiled, rows }: Shared,
   table: NounTable,
   schema: z.ZodType<Row>,
   columnsOf: (row: Row) => { readonly key: string } & Columns,
+  { changing }: NounOptions = {},
 ): IndexedDocuments<Row> {
   // The columns differ by noun; this file alone writes and reads them, by the names given above.
-  const db = database as unknown as Kysely<Record<NounTable, Record<string, unknown>>>;
-  const read = (row: Record<string, unknown>): Row => schema.parse(JSON.parse(String(row["body"])));
+  const db = database as unknown as Kysely<Nouns>;
+  const statements = createStatements(db, compiled);
+  const { find, count } = createFinder(db, statements, table);
 
   return {
     async get(key) {
-      const row = await db
-        .selectFrom(table)
-        .select("body")
-        .where("key", "=", key)
-        .executeTakeFirst();
+      const [row] = await find("get", { key }, (query) => query);
       return row && read(row);
     },
     async put(row) {
-      const values = { ...columnsOf(row), body: JSON.stringify(schema.parse(row)) };
-      const { key: _, ...changed } = values;
-      await db
-        .insertInto(table)
-        .values(values)
-        .onConflict((conflict) => conflict.column("key").doUpdateSet(changed))
-        .execute();
+      const { key, ...columns } = columnsOf(row);
+      const body = JSON.stringify(row);
+      const values = { key, ...columns, body };
+      const changed = ["body", ...(changing ?? Object.keys(columns))];
+      await statements.run(`${table} put`, Object.values(values), () =>
+        db
+          .insertInto(table)
+          .values(values)
+          .onConflict((conflict) =>
+            conflict
+              .column("key")
+              .doUpdateSet((on) =>
+                Object.fromEntries(changed.map((name) => [name, on.ref(`excluded.${name}`)])),
+              ),
+          ),
+      );
+      rows.keep(`${table} ${key}`, body, row);
     },
     async remove(key) {
-      const { numDeletedRows } = await db
-        .deleteFrom(table)
-        .where("key", "=", key)
-        .executeTakeFirstOrThrow();
-      return numDeletedRows > 0n;
+      const { numAffectedRows = 0n } = await statements.run(`${table} remove`, [key], () =>
+        db.deleteFrom(table).where("key", "=", key),
+      );
+      return numAffectedRows > 0n;
     },
     async list({ limit, cursor }, filter = {}) {
-      let query = select(filter)
-        .orderBy("ordinal", "desc")
-        .limit(limit + 1);
-      if (cursor !== undefined) query = query.where("ordinal", "<", ordinalOf(cursor));
-      const rows = await query.execute();
-      const last = rows.length > limit ? rows[limit - 1] : undefined;
-      return { items: rows.slice(0, limit).map(read), next: last ? String(last["ordinal"]) : null };
+      const before = cursor === undefined ? [] : [ordinalOf(cursor)];
+      const shape = cursor === undefined ? "newest" : "before";
+      const most = limit + 1;
+      const found = await find(
+        shape,
+        filter,
+        (query) => {
+          const [ordinal] = before;
+          const older = ordinal === undefined ? query : query.where("ordinal", "<", ordinal);
+          return older.orderBy("ordinal", "desc").limit(most);
+        },
+        [...before, most],
+      );
+      const last = found.length > limit ? found[limit - 1] : undefined;
+      return { items: found.slice(0, limit).map(read), next: last ? String(last.ordinal) : null };
     },
     async all() {
-      return (await select({}).orderBy("ordinal").execute()).map(read);
+      return (await find("all", {}, (query) => query.orderBy("ordinal"))).map(read);
     },
     async where(filter) {
-      return (await select(filter).orderBy("ordinal").execute()).map(read);
+      return (await find("where", filter, (query) => query.orderBy("ordinal"))).map(read);
     },
     async whereOpen(filter) {
       // In these very words: a partial index is found by nothing else.
-      const open = select(filter).where(sql<boolean>`${sql.raw(OPEN_JOBS)}`);
-      return (await open.orderBy("ordinal").execute()).map(read);
+      const open = sql<boolean>`${sql.raw(OPEN_JOBS)}`;
+      const found = await find("open", filter, (query) => query.where(open).orderBy("ordinal"));
+      return found.map(read);
     },
     async first(filter) {
-      const row = await select(filter).orderBy("ordinal", "desc").limit(1).executeTakeFirst();
+      const newest = (query: Query) => query.orderBy("ordinal", "desc").limit(1);
+      const [row] = await find("first", filter, newest, [1]);
       return row && read(row);
+    },
+    count,
+  };
+
+  function read({ key, body }: Stored): Row {
+    const name = `${table} ${key}`;
+    const known = rows.get(name, body);
+    if (known !== undefined) return known as Row;
+    const row = schema.parse(JSON.parse(body));
+    rows.keep(name, body, row);
+    return row;
+  }
+}
+
+interface Finder {
+  /** `more` are the values that `refine` adds, in its order. */
+  find(
+    what: string,
+    filter: Columns,
+    refine: (query: Query) => Query,
+    more?: readonly unknown[],
+  ): Promise<readonly Stored[]>;
+  count(filter: Columns): Promise<number>;
+}
+
+function createFinder(db: Kysely<Nouns>, statements: Statements, table: NounTable): Finder {
+  return {
+    async find(what, filter, refine, more = []) {
+      const given = Object.entries(filter).filter(([, value]) => value !== undefined);
+      const names = given.map(([name, value]) =>
+        Array.isArray(value) ? `${name}*${value.length}` : name,
+      );
+      const shape = `${table} ${what} ${names.join(" ")}`;
+      const values = [...given.flatMap(([, value]) => value), ...more];
+      const { rows } = await statements.run<Stored>(shape, values, () =>
+        refine(matching(filter).select(["ordinal", "key", "body"]) as Query),
+      );
+      return rows;
     },
     async count(filter) {
       const query = matching(filter).select((on) => on.fn.countAll().as("rows"));
       return Number((await query.executeTakeFirstOrThrow())["rows"]);
     },
   };
-
-  function select(filter: Columns) {
-    return matching(filter).select(["ordinal", "body"]);
-  }
 
   function matching(filter: Columns) {
     let query = db.selectFrom(table);

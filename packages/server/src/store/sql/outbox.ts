@@ -5,39 +5,49 @@ import type { Kysely } from "kysely";
 import { OutboxCommand } from "../rows.ts";
 import type { Outbox, OutboxRow } from "../store.ts";
 import type { Database } from "./database.ts";
+import type { Shared } from "./documents.ts";
+import { createStatements } from "./statements.ts";
 
-export function createOutbox(db: Kysely<Database>): Outbox {
-  const read = (row: Database["outbox"]): OutboxRow => ({
-    ...row,
-    id: row.id as number,
-    audience: Audience.parse(row.audience),
-    body: OutboxCommand.parse(JSON.parse(row.body)),
-  });
+type Stored = Database["outbox"];
+
+export function createOutbox(db: Kysely<Database>, { compiled }: Pick<Shared, "compiled">): Outbox {
+  const statements = createStatements(db, compiled);
   const of = (audience: Audience) =>
     db.selectFrom("outbox").selectAll().where("audience", "=", audience);
 
   return {
     async add(audience, body) {
       const row = { audience, seq: null, job: body.job, body: JSON.stringify(body) };
-      await db.insertInto("outbox").values(row).execute();
+      await statements.run("outbox add", Object.values(row), () =>
+        db.insertInto("outbox").values(row),
+      );
     },
     async sent(audience) {
-      return (await of(audience).where("seq", "is not", null).orderBy("seq").execute()).map(read);
+      const { rows: found } = await statements.run<Stored>("outbox sent", [audience], () =>
+        of(audience).where("seq", "is not", null).orderBy("seq"),
+      );
+      return found.map(read);
     },
     async waiting(audience, limit) {
-      const query = of(audience).where("seq", "is", null).orderBy("id").limit(limit);
-      return (await query.execute()).map(read);
+      const values = [audience, limit];
+      const { rows: found } = await statements.run<Stored>("outbox waiting", values, () =>
+        of(audience).where("seq", "is", null).orderBy("id").limit(limit),
+      );
+      return found.map(read);
     },
     async assign(id, seq) {
-      await db.updateTable("outbox").set({ seq }).where("id", "=", id).execute();
+      await statements.run("outbox assign", [seq, id], () =>
+        db.updateTable("outbox").set({ seq }).where("id", "=", id),
+      );
     },
     async replace(id, body) {
       const set = { job: body.job, body: JSON.stringify(body) };
       await db.updateTable("outbox").set(set).where("id", "=", id).execute();
     },
     async trim(audience, seq) {
-      const query = db.deleteFrom("outbox").where("audience", "=", audience);
-      await query.where("seq", "<=", seq).execute();
+      await statements.run("outbox trim", [audience, seq], () =>
+        db.deleteFrom("outbox").where("audience", "=", audience).where("seq", "<=", seq),
+      );
     },
     async withdraw(job) {
       await db.deleteFrom("outbox").where("job", "=", job).where("seq", "is", null).execute();
@@ -46,4 +56,14 @@ export function createOutbox(db: Kysely<Database>): Outbox {
       await db.deleteFrom("outbox").where("audience", "=", audience).execute();
     },
   };
+
+  function read(row: Stored): OutboxRow {
+    const { body, audience, ...rest } = row;
+    return {
+      ...rest,
+      id: row.id as number,
+      audience: Audience.parse(audience),
+      body: OutboxCommand.parse(JSON.parse(body)),
+    };
+  }
 }

@@ -5,21 +5,36 @@ import type { Tables } from "../store.ts";
 import { createTables } from "../tables.ts";
 import { createAudit, type KeptHead } from "./audit.ts";
 import type { Database } from "./database.ts";
-import { createDocuments } from "./documents.ts";
+import { createDocuments, type Shared } from "./documents.ts";
 import { createOutbox } from "./outbox.ts";
+import { createRowCache } from "./row-cache.ts";
+import { createStatements } from "./statements.ts";
 
-/** `headKept` is where the one connection that appends keeps the end of the record. */
-export function sqlTables(db: Kysely<Database>, headKept?: KeptHead): Tables {
+export interface SqlTablesOptions {
+  /** Where the one connection that appends keeps the end of the record. */
+  readonly headKept?: KeptHead;
+  /** For all tables of the same database. */
+  readonly shared?: Shared;
+}
+
+export function newShared(): Shared {
+  return { compiled: new Map(), rows: createRowCache() };
+}
+
+export function sqlTables(db: Kysely<Database>, options: SqlTablesOptions = {}): Tables {
+  const { headKept, shared = newShared() } = options;
+  const statements = createStatements(db, shared.compiled);
   return createTables({
-    documents: (table, schema, columnsOf) => createDocuments(db, table, schema, columnsOf),
-    outbox: createOutbox(db),
-    audit: createAudit(db, headKept),
+    documents: (...noun) => createDocuments(db, shared, ...noun),
+    outbox: createOutbox(db, shared),
+    audit: createAudit(db, headKept, shared.compiled),
     nextIssueNo: async (audience) => {
-      const { rows } = await sql<{ number: number }>`
+      const next = sql`
         INSERT INTO issues (audience, number) VALUES (${audience}, 1)
-        ON CONFLICT (audience) DO UPDATE SET number = issues.number + 1 RETURNING number`.execute(
-        db,
-      );
+        ON CONFLICT (audience) DO UPDATE SET number = issues.number + 1 RETURNING number`;
+      const { rows } = await statements.run<{ number: number }>("issues next", [audience], () => ({
+        compile: () => next.compile(db),
+      }));
       return rows[0]?.number ?? 1;
     },
     raiseIssueNo: async (audience, atLeast) => {

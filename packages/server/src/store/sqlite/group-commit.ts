@@ -1,7 +1,7 @@
 // Runs transactions one after the other, and commits those that came at once together: to sync a disk takes as long
 // for one as for fifty. Each is still all or nothing by itself, and nobody is told of one before it is durable.
 
-import type { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
 
 /** Whoever comes later waits for the next group: sockets are read in between. */
@@ -30,6 +30,9 @@ export function createGroupCommit(
   { elapsedMs = () => performance.now(), onRollback }: GroupCommitOptions = {},
 ): GroupCommit {
   const waiting: Waiting[] = [];
+  const [save, release, undo] = ["SAVEPOINT one", "RELEASE one", "ROLLBACK TO one"].map((sql) =>
+    database.prepare(sql),
+  ) as [StatementSync, StatementSync, StatementSync];
   let working: Promise<void> | undefined;
 
   return { transaction, settled };
@@ -82,16 +85,16 @@ export function createGroupCommit(
   }
 
   async function runOne({ run, resolve, reject }: Waiting): Promise<() => void> {
-    database.exec("SAVEPOINT one");
+    save.run();
     try {
       const result = await run();
-      database.exec("RELEASE one");
+      release.run();
       return () => resolve(result);
     } catch (reason) {
       if (!database.isTransaction) throw reason;
-      database.exec("ROLLBACK TO one");
+      undo.run();
       onRollback?.();
-      database.exec("RELEASE one");
+      release.run();
       return () => reject(reason);
     }
   }

@@ -29,10 +29,10 @@ test("open jobs are found by an index that leaves the ended ones out", async (t)
 });
 
 test("the open jobs of an install are read without its ended ones, and without other installs'", async (t) => {
-  const store = openSqliteStore(join(await temporaryDirectory(t), "exclave.db"));
-  t.after(() => store.close());
+  const file = join(await temporaryDirectory(t), "exclave.db");
+  const before = openSqliteStore(file);
   const done = { status: "succeeded", since: AT } as const;
-  await store.transaction(async (tx) => {
+  await before.transaction(async (tx) => {
     for (let n = 0; n < 300; n++) {
       const install = n % 3 === 0 ? ACME : InstallId.parse(`i${numbered(n).slice(1)}`);
       const audience = n % 2 === 0 ? "setup" : install;
@@ -42,6 +42,9 @@ test("the open jobs of an install are read without its ended ones, and without o
     await tx.jobs.put(jobRow({ id: numbered(901), install: ACME, audience: ACME }));
     await tx.jobs.put(jobRow({ id: numbered(902), install: OTHER, audience: "setup" }));
   });
+  await before.close();
+  const store = openSqliteStore(file);
+  t.after(() => store.close());
   const parse = t.mock.method(JSON, "parse");
 
   const open = await store.read.jobs.openOfInstall(ACME);

@@ -15,10 +15,14 @@ import {
   SqliteQueryCompiler,
 } from "kysely";
 
-export function createSqliteDialect(database: DatabaseSync): Dialect {
+/** `choose` says which connection runs the next statement, where it is not always the one that is closed at the end. */
+export function createSqliteDialect(
+  database: DatabaseSync,
+  choose: () => DatabaseSync = () => database,
+): Dialect {
   return {
     createAdapter: () => new SqliteAdapter(),
-    createDriver: () => createDriver(database),
+    createDriver: () => createDriver(database, choose),
     createIntrospector: (db) => new SqliteIntrospector(db),
     createQueryCompiler: () => new SqliteQueryCompiler(),
   };
@@ -31,8 +35,15 @@ export function openDatabase(file: string): DatabaseSync {
   database.exec("PRAGMA synchronous = FULL");
   database.exec("PRAGMA foreign_keys = ON");
   database.exec("PRAGMA busy_timeout = 2000");
+  database.exec(`PRAGMA cache_size = -${CACHE_KIB}`);
+  database.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
   return database;
 }
+
+/** Pages that are written often stay in memory: the tree of every index is among them. */
+const CACHE_KIB = 32 * 1024;
+/** Of 4 KiB: to move what is in the log to its place syncs twice, so it is not done for every few jobs. */
+const CHECKPOINT_PAGES = 4_000;
 
 /** Sees what is committed and nothing else, also while a transaction is under way on the other connection. */
 export function openReader(file: string): DatabaseSync {
@@ -59,8 +70,8 @@ function openFile(file: string): DatabaseSync {
 /** SQLite's own limit is 512, with room for what it puts behind the name. */
 const PATH_BYTES_MAX = 500;
 
-function createDriver(database: DatabaseSync): Driver {
-  const connection = createConnection(database);
+function createDriver(database: DatabaseSync, choose: () => DatabaseSync): Driver {
+  const connection = createConnection(choose);
   const noTransactions = async () => {
     throw new Failure("bug", "transactions of this database are made by its store");
   };
@@ -83,8 +94,8 @@ interface Prepared {
   readonly givesRows: boolean;
 }
 
-function createConnection(database: DatabaseSync): DatabaseConnection {
-  const statements = new Map<string, Prepared>();
+function createConnection(choose: () => DatabaseSync): DatabaseConnection {
+  const statementsOf = new WeakMap<DatabaseSync, Map<string, Prepared>>();
 
   return {
     async executeQuery<Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
@@ -101,8 +112,11 @@ function createConnection(database: DatabaseSync): DatabaseConnection {
   };
 
   function prepared(sql: string): Prepared {
+    const database = choose();
+    const statements = statementsOf.get(database) ?? new Map<string, Prepared>();
     const known = statements.get(sql);
     if (known) return known;
+    statementsOf.set(database, statements);
     const statement = database.prepare(sql);
     // Asked once: describing the columns of a statement costs as much as running it.
     const fresh = { statement, givesRows: statement.columns().length > 0 };

@@ -1,9 +1,11 @@
-// The store in one SQLite file: a connection that writes, in groups of transactions, and one that reads what is committed.
+// The store in one SQLite file: a connection that writes, in groups of transactions, and one that reads what is committed
+// while such a group is open. Between groups reads go to the first, whose pages are in memory: the second has to read
+// every page anew that was written since it last looked.
 
 import { Kysely } from "kysely";
 import type { KeptHead } from "../sql/audit.ts";
 import type { Database } from "../sql/database.ts";
-import { sqlTables } from "../sql/sql-tables.ts";
+import { newShared, sqlTables } from "../sql/sql-tables.ts";
 import type { Store } from "../store.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { migrate } from "./migrations.ts";
@@ -18,9 +20,13 @@ export function openSqliteStore(file: string): Store {
     throw reason;
   }
   const writer = new Kysely<Database>({ dialect: createSqliteDialect(database) });
-  const reader = new Kysely<Database>({ dialect: createSqliteDialect(openReader(file)) });
+  const beside = openReader(file);
+  const reader = new Kysely<Database>({
+    dialect: createSqliteDialect(beside, () => (database.isTransaction ? beside : database)),
+  });
   const head: KeptHead = { current: undefined };
-  const tables = sqlTables(writer, head);
+  const shared = newShared();
+  const tables = sqlTables(writer, { headKept: head, shared });
   const group = createGroupCommit(database, {
     onRollback: () => {
       head.current = undefined;
@@ -28,7 +34,7 @@ export function openSqliteStore(file: string): Store {
   });
 
   return {
-    read: sqlTables(reader),
+    read: sqlTables(reader, { shared }),
     transaction: (work) => group.transaction(() => work(tables)),
     async close() {
       await group.settled();
