@@ -202,6 +202,7 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
       quiet: ["read", "leftOutBytes", "sizeBytes", "sha256", "grown"],
     }),
     live: createLiveEvents({ now }),
+    metrics: { jobTold() {} },
     followers: { enter: () => () => undefined, expect() {}, stop() {} },
     repeats: createRepeats({ now }),
     readApp,

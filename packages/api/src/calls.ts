@@ -34,7 +34,7 @@ import {
   putSource,
   setChannel,
 } from "./calls/release-calls.ts";
-import { getInfo, getReleaseKey, watchEvents } from "./calls/server-calls.ts";
+import { getInfo, getMetrics, getReleaseKey, watchEvents } from "./calls/server-calls.ts";
 import { createToken, listTokens, revokeToken } from "./calls/token-calls.ts";
 
 export * from "./calls/agent-calls.ts";
@@ -89,4 +89,5 @@ export const CALLS: readonly Call[] = [
   exportRootKey,
   forgetRootKey,
   watchEvents,
+  getMetrics,
 ];

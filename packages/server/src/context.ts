@@ -11,6 +11,7 @@ import type { Followers } from "./job/followers.ts";
 import type { JobLogs } from "./job/job-logs.ts";
 import type { Keys } from "./keys.ts";
 import type { LiveEvents } from "./live-events.ts";
+import type { Metrics } from "./metrics/metrics.ts";
 import type { AppChecker } from "./release/app-checker.ts";
 import type { ReleaseRow } from "./store/rows.ts";
 import type { Store, Tables } from "./store/store.ts";
@@ -29,6 +30,7 @@ export interface ServerContext {
   readonly agentCheckpoints: AgentCheckpoints;
   readonly logs: JobLogs;
   readonly live: LiveEvents;
+  readonly metrics: Metrics;
   readonly followers: Followers;
   /** What comes often goes on record as one row with a number. */
   readonly repeats: Repeats;

@@ -13,6 +13,8 @@ export interface ReconcileLoop {
   mark(name: string): void;
   /** Marks it when that moment has come. */
   markAt(name: string, at: number): void;
+  /** How many are marked and wait for their turn. */
+  backlog(): number;
   /** Begins no more reconciliations; resolves when the one under way is over. */
   stop(): Promise<void>;
 }
@@ -32,7 +34,7 @@ export function createReconcileLoop(options: {
   let working: Promise<void> | undefined;
   let isStopped = false;
 
-  return { mark, markAt, stop };
+  return { mark, markAt, backlog: () => dirty.size, stop };
 
   function mark(name: string): void {
     if (isStopped) return;

@@ -23,6 +23,7 @@ import { loadKeys, readIfThere } from "./keys.ts";
 import { closeLeftLogs } from "./link/close-log.ts";
 import { createLinkEndpoint } from "./link/link-endpoint.ts";
 import { createLiveEvents } from "./live-events.ts";
+import { createMetrics } from "./metrics/metrics.ts";
 import { createReconcileLoop } from "./reconcile-loop.ts";
 import { createAppChecker } from "./release/app-checker.ts";
 import { createAppReader } from "./release/app-of-release.ts";
@@ -125,20 +126,22 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   const apps = createAppChecker();
   const readApp = createAppReader();
   const releases = createReconcileLoop({
-    reconcile: async () => {
-      await reconcileReleases(context, readApp);
-      const until = await renewStatements(context, readApp);
-      if (until !== undefined) releases.markAt("releases", until);
-    },
+    reconcile: () =>
+      context.metrics.reconciling("releases", async () => {
+        await reconcileReleases(context, readApp);
+        const until = await renewStatements(context, readApp);
+        if (until !== undefined) releases.markAt("releases", until);
+      }),
     now,
     timers,
     log,
   });
   const installs = createReconcileLoop({
-    reconcile: async (id) => {
-      const until = await reconcileInstall(context, InstallId.parse(id));
-      if (until !== undefined) installs.markAt(id, until);
-    },
+    reconcile: (id) =>
+      context.metrics.reconciling("installs", async () => {
+        const until = await reconcileInstall(context, InstallId.parse(id));
+        if (until !== undefined) installs.markAt(id, until);
+      }),
     now,
     timers,
     log,
@@ -166,6 +169,11 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     }),
     logs: createJobLogs(directory.logs, options),
     live: createLiveEvents({ now }),
+    metrics: createMetrics({
+      version: SERVER_VERSION,
+      agents: () => link.connected(),
+      backlog: (loop) => (loop === "installs" ? installs : releases).backlog(),
+    }),
     followers: createFollowers({
       graceMs: options.followerGraceMs ?? FOLLOWER_GRACE_MS,
       onAbandoned: (id) => stopAbandoned(context, id),
@@ -279,6 +287,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     await flush({ all: true });
     await signer.close();
     await store.close();
+    context.metrics.close();
     directory.release();
   }
 }

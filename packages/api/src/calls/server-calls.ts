@@ -35,6 +35,21 @@ export const getReleaseKey = call({
   status: 200,
 });
 
+export const getMetrics = call({
+  name: "getMetrics",
+  method: "GET",
+  path: "/metrics",
+  access: "viewer",
+  summary: "Counts and times of this server, as Prometheus reads them",
+  params: none,
+  query: none,
+  body: nothing,
+  response: z.string(),
+  produces: "bytes",
+  consumes: "nothing",
+  status: 200,
+});
+
 export const watchEvents = call({
   name: "watchEvents",
   method: "GET",

@@ -43,6 +43,8 @@ export interface LinkEndpoint extends Presence {
   handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** A connection that is up; whose it is, it has yet to say. */
   accept(socket: WebSocket, address?: string): void;
+  /** Agents that are connected, by kind. */
+  connected(): ReadonlyMap<AgentRow["kind"], number>;
   look(audience: Audience): void;
   /** That audience's agent was revoked: its connection ends now. */
   revoked(audience: Audience): void;
@@ -75,6 +77,7 @@ export function createLinkEndpoint(
     handleUpgrade,
     accept,
     isOnline: (audience) => live.of(audience) !== undefined,
+    connected: () => live.counts(),
     watchOf: (audience) => live.of(audience)?.watch,
     look: (audience) => live.of(audience)?.session.look(),
     revoked: (audience) => live.of(audience)?.session.revoked(),

@@ -14,6 +14,8 @@ export interface LiveAgent {
 
 export interface LiveAgents {
   of(audience: Audience): LiveAgent | undefined;
+  /** How many there are of each kind. */
+  counts(): ReadonlyMap<AgentRow["kind"], number>;
   each(work: (session: LinkSession) => void): void;
   /** From now on this session speaks for the agent; one before it is sent away. */
   enter(session: LinkSession, agent: AgentRow): void;
@@ -32,9 +34,11 @@ export function createLiveAgents(
   const live = new Map<Audience, LiveAgent>();
   const audiences = new WeakMap<LinkSession, Audience>();
   const goodbyes = new Set<Promise<unknown>>();
+  const counts = new Map<AgentRow["kind"], number>();
 
   return {
     of: (audience) => live.get(audience),
+    counts: () => counts,
     each(work) {
       for (const { session } of live.values()) work(session);
     },
@@ -48,10 +52,15 @@ export function createLiveAgents(
     const before = live.get(agent.audience);
     const watch = { since: context().now(), looks: new Map() };
     live.set(agent.audience, { session, agent, watch });
+    if (!before) count(agent, 1);
     audiences.set(session, agent.audience);
     before?.session.goAway("a later connection of this agent has taken over", 1_000);
     say(context(), agent, "connected");
     onPresence(agent);
+  }
+
+  function count({ kind }: AgentRow, by: number): void {
+    counts.set(kind, (counts.get(kind) ?? 0) + by);
   }
 
   function note(session: LinkSession, looks: Looks): void {
@@ -68,6 +77,7 @@ export function createLiveAgents(
   function leave(session: LinkSession, agent: AgentRow): void {
     if (live.get(agent.audience)?.session !== session) return;
     live.delete(agent.audience);
+    count(agent, -1);
     say(context(), agent, "disconnected");
     const goodbye = noteGoodbye(agent).finally(() => goodbyes.delete(goodbye));
     goodbyes.add(goodbye);

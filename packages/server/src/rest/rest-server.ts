@@ -23,6 +23,7 @@ import { type Handler, problemOf } from "./handler.ts";
 import { INSTALL_HANDLERS } from "./installs.ts";
 import { JOB_HANDLERS } from "./jobs.ts";
 import { KEY_HANDLERS } from "./keys.ts";
+import { METRICS_HANDLERS } from "./metrics.ts";
 import { parseBody, parsePart } from "./parse-part.ts";
 import { addRegistryTokenRoute } from "./registry-token.ts";
 import { RELEASE_HANDLERS } from "./releases.ts";
@@ -36,6 +37,7 @@ const HANDLERS: readonly Handler[] = [
   ...INSTALL_HANDLERS,
   ...JOB_HANDLERS,
   ...KEY_HANDLERS,
+  ...METRICS_HANDLERS,
   ...RELEASE_HANDLERS,
   ...SOURCE_HANDLERS,
   ...TOKEN_HANDLERS,
@@ -84,6 +86,10 @@ export function createRestServer(
   app.addContentTypeParser("application/octet-stream", (_request, payload, done) =>
     done(null, payload),
   );
+  app.addHook("onResponse", async ({ method, routeOptions }, { statusCode, elapsedTime }) => {
+    const route = routeOptions.url ?? "none";
+    context().metrics.answered({ route, method, status: statusCode, seconds: elapsedTime / 1_000 });
+  });
   app.setErrorHandler((reason, request, reply) => answerProblem(context(), reason, request, reply));
   app.setNotFoundHandler((request, reply) => {
     const missing = new Failure("not_found", `there is no ${request.method} ${request.url} here`);

@@ -103,6 +103,7 @@ export function createLinkEffects(
       isHealthOften: () => (quota?.waitMs("health", context.now()) ?? 0) > 0,
     });
     for (const job of jobs) {
+      context.metrics.jobTold(job);
       const { id: subject, component, operation, because } = job;
       const install = job.install && { id: job.install, name: job.installName ?? job.install };
       const message = `${operation} is ${job.state.status}: ${job.failure?.message ?? because}`;
