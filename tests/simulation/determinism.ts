@@ -6,9 +6,11 @@ import crypto, {
   createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
+  hash,
   KeyObject,
 } from "node:crypto";
 import { syncBuiltinESMExports } from "node:module";
+import { useSha256 } from "@exclave/core";
 import type { Dice } from "./dice.ts";
 
 let dice: Dice | undefined;
@@ -33,7 +35,22 @@ function pairOf(type: "ed25519" | "x25519") {
 const generate = generateKeyPairSync;
 
 function makePair(type: "ed25519" | "x25519") {
-  return type === "ed25519" ? generate("ed25519") : generate("x25519");
+  const pair = type === "ed25519" ? generate("ed25519") : generate("x25519");
+  for (const key of Object.values(pair)) rememberTexts(key);
+  return pair;
+}
+
+/** The few keys there are get written out again and again. */
+function rememberTexts(key: KeyObject): KeyObject {
+  const write = key.export.bind(key) as (options: object) => unknown;
+  const known = new Map<string, unknown>();
+  const remembered = (options: object) => {
+    const how = JSON.stringify(options);
+    const text = known.get(how) ?? write(options);
+    known.set(how, text);
+    return text;
+  };
+  return Object.defineProperty(key, "export", { value: remembered });
 }
 
 function bytes(length: number): Buffer {
@@ -43,6 +60,7 @@ function bytes(length: number): Buffer {
 }
 
 function replaceChance(): void {
+  useSha256((data) => hash("sha256", data, "hex"));
   Object.assign(crypto, {
     randomBytes: bytes,
     randomUUID: () => {
@@ -74,7 +92,7 @@ function remembering(read: typeof createPrivateKey | typeof createPublicKey) {
   return (input: string | KeyObject | { readonly key: Buffer }): KeyObject => {
     if (input instanceof KeyObject) return read(input as never);
     const text = typeof input === "string" ? input : input.key.toString("base64");
-    const key = known.get(text) ?? read(input);
+    const key = known.get(text) ?? rememberTexts(read(input));
     known.set(text, key);
     return key;
   };

@@ -1,6 +1,6 @@
-// `npm run simulate -- --seeds N [--seed S] [--verbose]`: many small worlds of production servers and
-// agents in virtual time, or one of them again. `--points`: instead, every crash of a reference scenario,
-// one by one.
+// `npm run simulate -- --seeds N [--from S] [--seed S] [--verbose]`: many small worlds of production servers
+// and agents in virtual time, or one of them again. `--from` begins at another seed than the first. `--points`:
+// instead, every crash of a reference scenario, one by one.
 
 import { parseArgs } from "node:util";
 import { crashAt, crashPoints } from "./crash-points.ts";
@@ -9,15 +9,17 @@ import { simulate } from "./simulate.ts";
 const { values } = parseArgs({
   options: {
     seeds: { type: "string", default: "200" },
+    from: { type: "string", default: "1" },
     seed: { type: "string" },
     verbose: { type: "boolean", default: false },
     points: { type: "boolean", default: false },
   },
 });
 
+const first = whole(values.from, "--from");
 const seeds =
   values.seed === undefined
-    ? Array.from({ length: whole(values.seeds, "--seeds") }, (_, index) => index + 1)
+    ? Array.from({ length: whole(values.seeds, "--seeds") }, (_, index) => first + index)
     : [whole(values.seed, "--seed")];
 
 const unhandled: unknown[] = [];

@@ -2,7 +2,7 @@
 // and logs in memory that outlive it. It crashes at any of its effects and starts again.
 
 import type { JoinRequest } from "@exclave/api";
-import { asFailure, FAILURES, InstallId, Instant } from "@exclave/core";
+import { asFailure, FAILURES, InstallId, type Instant } from "@exclave/core";
 import {
   closeLeftLogs,
   createLinkEndpoint,
@@ -143,7 +143,7 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
     onOver();
   });
   const timers = world.time.timersFor(() => !life.isOver);
-  const now = () => Instant.parse(world.time.now);
+  const now = () => world.time.now as Instant;
   const durable = onDisk(world, disk);
   const memory = createMemoryStore({ disk, beforeCommit, isTrusted: true });
   const isUnrecorded = world.sabotage === "refusals-are-unrecorded";

@@ -1,6 +1,7 @@
 // The server program: node main.ts --data DIR --address HOST:PORT [--public-url URL]
 //   [--tls | --tls-certificate FILE --tls-key FILE [--tls-ca FILE] | --behind-tls-balancer] [--insecure-http]
 
+import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import {
@@ -9,6 +10,7 @@ import {
   Failure,
   INSECURE_HTTP_VARIABLE,
   TEST_CLOCK_VARIABLE,
+  useSha256,
   wantsInsecureHttp,
 } from "@exclave/core";
 import { pino } from "pino";
@@ -18,6 +20,8 @@ import { connectSigner, startSignerProcess } from "./signer/open-signer.ts";
 const USAGE =
   "server --data DIR --address HOST:PORT [--public-url URL] [--tls | --tls-certificate FILE --tls-key FILE " +
   "[--tls-ca FILE] | --behind-tls-balancer] [--insecure-http]";
+
+useSha256((bytes) => hash("sha256", bytes, "hex"));
 
 const log = pino({ level: process.env["EXCLAVE_LOG_LEVEL"] ?? "info" }, pino.destination(2));
 

@@ -57,6 +57,7 @@ export function openLink(options: LinkClientOptions): LinkClient {
   const { serverUrl, onFrame, onDisconnected, random, log } = options;
   const { timers = createSystemTimers(), elapsedMs = () => performance.now() } = options;
   const { dial = createDial() } = options;
+  const url = linkUrl(serverUrl);
   const stopping = new AbortController();
   let socket: WebSocket | undefined;
   let session = 0;
@@ -106,7 +107,7 @@ export function openLink(options: LinkClientOptions): LinkClient {
 
   /** From the dial to the end of the connection. */
   async function connectOnce(): Promise<void> {
-    const opened = dial(linkUrl(serverUrl));
+    const opened = dial(url);
     socket = opened;
     const watch = watchSilence(timers, () => opened.terminate());
     opened.on("error", (reason) => {

@@ -35,6 +35,15 @@ export interface VaultedJournalOptions {
 
 const Floor = z.object({ issueNo: z.int().nonnegative(), issuedFloor: z.int().nonnegative() });
 type Floor = z.infer<typeof Floor>;
+// Made once: making a schema costs far more than reading with it.
+const Outputs = z.array(KeptOutput);
+const Secret = z.string().optional();
+const JobSecrets = z.array(z.string());
+const FloorIfKept = Floor.optional();
+const Checkpoints = z.array(KeptCheckpoint);
+const ReleasesIfKept = KeptReleases.optional();
+// Without what was last seen: the server may have lost it too, and is told anew.
+const ScheduleAnew = ScheduleEntry.omit({ last: true });
 const FLOOR = "accepted";
 const CHECKPOINTS = "seen";
 const APPLIED = "components";
@@ -49,12 +58,10 @@ export function createVaultedJournal(options: VaultedJournalOptions): Journal {
     commit,
     outputs: () =>
       new Map(
-        vault
-          .entries("outputs")
-          .map(({ name, value }) => [name, z.array(KeptOutput).parse(value)] as const),
+        vault.entries("outputs").map(({ name, value }) => [name, Outputs.parse(value)] as const),
       ),
-    secret: (name) => z.string().optional().parse(vault.read("secret", name)),
-    jobSecrets: (name) => z.array(z.string()).parse(vault.read("job-secrets", name) ?? []),
+    secret: (name) => Secret.parse(vault.read("secret", name)),
+    jobSecrets: (name) => JobSecrets.parse(vault.read("job-secrets", name) ?? []),
     statement: (index) => journal.statement(index),
     statements: () => journal.statements(),
     releases: (install) => mergeReleases(journal.releases(install), keptReleases(install)),
@@ -79,13 +86,13 @@ export function createVaultedJournal(options: VaultedJournalOptions): Journal {
 
   function keptFloor(): Floor | undefined {
     return orWarn("the vault's floor cannot be read", () =>
-      Floor.optional().parse(vault.read("floor", FLOOR)),
+      FloorIfKept.parse(vault.read("floor", FLOOR)),
     );
   }
 
   function keptCheckpoints(): readonly KeptCheckpoint[] {
     const kept = orWarn("the vault's checkpoints cannot be read", () =>
-      z.array(KeptCheckpoint).parse(vault.read("checkpoints", CHECKPOINTS) ?? []),
+      Checkpoints.parse(vault.read("checkpoints", CHECKPOINTS) ?? []),
     );
     return kept ?? [];
   }
@@ -128,7 +135,7 @@ export function createVaultedJournal(options: VaultedJournalOptions): Journal {
 
   function keptReleases(install: string): KeptReleases | undefined {
     return orWarn("the vault's floor of releases cannot be read", () =>
-      KeptReleases.optional().parse(vault.read("releases", install)),
+      ReleasesIfKept.parse(vault.read("releases", install)),
     );
   }
 }
@@ -150,10 +157,7 @@ function rescuedFrom(vault: Vault): Partial<JournalSnapshot> {
   return {
     applied: Applied.parse(vault.read("applied", APPLIED) ?? {}),
     jobs: vault.entries("job").map(({ value }) => JobRecord.parse(value)),
-    // Without what was last seen: the server may have lost it too, and is told anew.
-    schedule: vault
-      .entries("schedule")
-      .map(({ value }) => ScheduleEntry.omit({ last: true }).parse(value)),
+    schedule: vault.entries("schedule").map(({ value }) => ScheduleAnew.parse(value)),
   };
 }
 

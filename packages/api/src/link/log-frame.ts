@@ -11,10 +11,12 @@ export interface LogFrame {
 }
 
 const LOG_FRAME = 1;
+const ENCODER = new TextEncoder();
+const DECODER = new TextDecoder();
 
 /** `u8 1 | u16 header length | header JSON | bytes`. */
 export function encodeLogFrame({ job, attempt, offset, bytes }: LogFrame): Uint8Array {
-  const header = new TextEncoder().encode(JSON.stringify({ job, attempt, offset }));
+  const header = ENCODER.encode(JSON.stringify({ job, attempt, offset }));
   const frame = new Uint8Array(3 + header.length + bytes.length);
   frame[0] = LOG_FRAME;
   new DataView(frame.buffer).setUint16(1, header.length);
@@ -34,7 +36,7 @@ export function decodeLogFrame(frame: Uint8Array): LogFrame | undefined {
   const length = new DataView(frame.buffer, frame.byteOffset).getUint16(1);
   if (3 + length > frame.length) return undefined;
   try {
-    const text = new TextDecoder().decode(frame.subarray(3, 3 + length));
+    const text = DECODER.decode(frame.subarray(3, 3 + length));
     const header = LogHeader.safeParse(JSON.parse(text)).data;
     return header && { ...header, bytes: frame.subarray(3 + length) };
   } catch {

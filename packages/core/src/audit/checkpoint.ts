@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { canonicalBytes } from "../encoding/canonical.ts";
+import { strictText } from "../encoding/utf8.ts";
 import { Instant } from "../ids.ts";
 import { type OpenEnvelope, openEnvelope } from "../trust/envelope.ts";
 import type { AuditHead } from "./audit-chain.ts";
@@ -47,7 +48,7 @@ export function openCheckpoint(
   });
   if (!(payload instanceof Uint8Array)) return { because: payload.because };
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(payload);
+    const text = strictText(payload);
     const checkpoint = Checkpoint.safeParse(JSON.parse(text)).data;
     return checkpoint ?? { because: "the signed payload is not a checkpoint" };
   } catch {

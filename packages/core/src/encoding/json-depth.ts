@@ -1,11 +1,17 @@
 /** Whether values lie within values deeper than that; looked at without recursion. */
 export function isDeeperThan(value: unknown, depthMax: number): boolean {
-  let level: unknown[] = [value];
+  let level: object[] = isObject(value) ? [value] : [];
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > depthMax) return true;
-    level = level.flatMap((item) =>
-      typeof item === "object" && item !== null ? Object.values(item) : [],
-    );
+    if (depth >= depthMax && level.some((item) => Object.keys(item).length > 0)) return true;
+    const below: object[] = [];
+    for (const item of level) {
+      for (const part of Object.values(item)) if (isObject(part)) below.push(part);
+    }
+    level = below;
   }
   return false;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
 }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { digestOf, sha256Hex } from "./sha256.ts";
+import { digestOf, sha256Hex, useSha256 } from "./sha256.ts";
 
 const text = (value: string) => new TextEncoder().encode(value);
 
@@ -34,4 +34,17 @@ test("agrees with the platform's own on any bytes", () => {
 test("digests a value by what it says, not by the order of its keys", () => {
   assert.equal(digestOf({ a: 1, b: [2] }), digestOf({ b: [2], a: 1 }));
   assert.notEqual(digestOf({ a: 1 }), digestOf({ a: "1" }));
+});
+
+test("takes the machine's own in its place, and nothing that says something else", () => {
+  let asked = 0;
+  assert.throws(() => useSha256((bytes) => hash("sha1", bytes, "hex")), TypeError);
+  useSha256((bytes) => {
+    asked++;
+    return hash("sha256", bytes, "hex");
+  });
+  asked = 0;
+
+  assert.equal(sha256Hex(text("abc")), VECTORS[1]?.[1]);
+  assert.equal(asked, 1);
 });

@@ -1,8 +1,10 @@
 // SHA-256 (FIPS 180-4) as a plain function, because the core has no Node and a decision that needs a
-// digest must be replayable anywhere. For small values; whoever hashes blobs uses the platform's own.
+// digest must be replayable anywhere. For small values; whoever hashes blobs uses the platform's own,
+// and a program of Node hands that in for the small ones too.
 
-import { Digest } from "../ids.ts";
+import type { Digest } from "../ids.ts";
 import { canonicalBytes } from "./canonical.ts";
+import { utf8Bytes } from "./utf8.ts";
 
 /** The schedule of the block at hand; nothing is kept in it between two calls. */
 const words = new Int32Array(64);
@@ -22,13 +24,22 @@ export function sha256(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return digest;
 }
 
+let hexOf = (bytes: Uint8Array): string => toHex(sha256(bytes));
+
 export function sha256Hex(bytes: Uint8Array): string {
-  return toHex(sha256(bytes));
+  return hexOf(bytes);
+}
+
+/** A program hands in its machine's own, which says the same ten times as fast. */
+export function useSha256(machineHex: (bytes: Uint8Array) => string): void {
+  const some = utf8Bytes("exclave");
+  if (machineHex(some) !== toHex(sha256(some))) throw new TypeError("that is not SHA-256");
+  hexOf = machineHex;
 }
 
 /** The digest of bytes, spelt as OCI spells it. */
 export function digestOfBytes(bytes: Uint8Array): Digest {
-  return Digest.parse(`sha256:${sha256Hex(bytes)}`);
+  return `sha256:${sha256Hex(bytes)}` as Digest;
 }
 
 /** The digest of a value's canonical bytes: equal values, equal digests. */

@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { canonicalBytes } from "../encoding/canonical.ts";
+import { strictText } from "../encoding/utf8.ts";
 import { Audience, Instant, JobId } from "../ids.ts";
 import { openEnvelope, type TrustedKey, type VerifySignature } from "../trust/envelope.ts";
 import type { Operation } from "./manifest.ts";
@@ -84,7 +85,7 @@ export function graceFor(operation: Operation, askedMs: number): number {
 
 function parseCancel(payload: Uint8Array): Cancel | undefined {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(payload);
+    const text = strictText(payload);
     return Cancel.safeParse(JSON.parse(text)).data;
   } catch {
     return undefined;

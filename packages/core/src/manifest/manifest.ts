@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { canonicalBytes } from "../encoding/canonical.ts";
+import { utf8Bytes } from "../encoding/utf8.ts";
 import {
   AppId,
   Audience,
@@ -136,8 +137,8 @@ export function manifestBytes(manifest: Manifest): Uint8Array {
 
 /** The bytes a DSSE signature is over: type and payload, each with its length, so neither can slide. */
 export function preAuthEncoding(payloadType: string, payload: Uint8Array): Uint8Array {
-  const head = new TextEncoder().encode(
-    `DSSEv1 ${new TextEncoder().encode(payloadType).length} ${payloadType} ${payload.length} `,
+  const head = utf8Bytes(
+    `DSSEv1 ${utf8Bytes(payloadType).length} ${payloadType} ${payload.length} `,
   );
   const bytes = new Uint8Array(head.length + payload.length);
   bytes.set(head);

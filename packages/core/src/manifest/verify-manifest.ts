@@ -4,6 +4,7 @@
 
 import { toBase64 } from "../encoding/base64.ts";
 import { digestOf } from "../encoding/sha256.ts";
+import { strictText } from "../encoding/utf8.ts";
 import { type Instant, type JobName, jobName } from "../ids.ts";
 import { MANIFEST_BYTES_MAX } from "../limits.ts";
 import { refuseBySandbox, type SandboxRules } from "../sandbox/sandbox-rules.ts";
@@ -134,7 +135,7 @@ function refuseForUs(manifest: Manifest, input: JudgeInput): Refused | undefined
 
 function parseManifest(payload: Uint8Array): Manifest | undefined {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(payload);
+    const text = strictText(payload);
     return Manifest.safeParse(JSON.parse(text)).data;
   } catch {
     return undefined;

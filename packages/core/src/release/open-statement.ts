@@ -4,6 +4,7 @@
 
 import { z } from "zod";
 import { fromBase64 } from "../encoding/base64.ts";
+import { strictText } from "../encoding/utf8.ts";
 import type { Digest } from "../ids.ts";
 import { preAuthEncoding } from "../manifest/manifest.ts";
 import type { OpenEnvelope, TrustedKey, VerifySignature } from "../trust/envelope.ts";
@@ -121,7 +122,7 @@ function isSubject(found: Readonly<Record<string, string>>, index: Digest): bool
 
 function parseJson(payload: Uint8Array): unknown {
   try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(payload));
+    return JSON.parse(strictText(payload));
   } catch {
     return undefined;
   }

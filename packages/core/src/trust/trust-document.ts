@@ -5,6 +5,7 @@ import { z } from "zod";
 import { fromBase64 } from "../encoding/base64.ts";
 import { canonicalBytes } from "../encoding/canonical.ts";
 import { sha256Hex } from "../encoding/sha256.ts";
+import { strictText } from "../encoding/utf8.ts";
 import { Instant } from "../ids.ts";
 import { KEY_SCHEMES, type TrustedKey } from "./envelope.ts";
 
@@ -91,7 +92,7 @@ export function isTrustExpired({ expiresAt }: TrustDocument, now: Instant): bool
 
 function readDocument(payload: Uint8Array): TrustDocument | undefined {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(payload);
+    const text = strictText(payload);
     return TrustDocument.safeParse(JSON.parse(text)).data;
   } catch {
     return undefined;

@@ -59,7 +59,7 @@ export async function mintToken(token: MintToken): Promise<string> {
   const { access, digests } = token;
   return (
     new SignJWT({ access, ...(digests === undefined ? {} : { digests }) })
-      .setProtectedHeader({ alg: "EdDSA", typ: "JWT", kid: await keyId(createPublicKey(key)) })
+      .setProtectedHeader({ alg: "EdDSA", typ: "JWT", kid: await keyIdOf(key) })
       .setIssuer(token.issuer)
       .setSubject(token.subject)
       .setAudience(token.audience)
@@ -73,6 +73,15 @@ export async function mintToken(token: MintToken): Promise<string> {
 }
 
 const CLOCK_SKEW_SECONDS = 30;
+
+/** A server mints with one key, again and again. */
+const keyIds = new WeakMap<KeyObject, Promise<string>>();
+
+function keyIdOf(privateKey: KeyObject): Promise<string> {
+  const known = keyIds.get(privateKey) ?? keyId(createPublicKey(privateKey));
+  keyIds.set(privateKey, known);
+  return known;
+}
 
 export interface TokenVerifier {
   /** Claims of a token that is ours, for this registry and of this moment; else `unauthenticated`. */

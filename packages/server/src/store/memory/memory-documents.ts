@@ -17,7 +17,7 @@ export interface MemoryTable {
   set(key: string, row: Omit<MemoryRow, "ordinal">): void;
   remove(key: string): boolean;
   /** Oldest first. */
-  rows(): MemoryRow[];
+  rows(): Iterable<MemoryRow>;
 }
 
 export function createMemoryDocuments<Row>(
@@ -41,7 +41,7 @@ export function createMemoryDocuments<Row>(
       return table.remove(key);
     },
     list: async (page, filter = {}) => pageOf(matching(filter), page, read),
-    all: async () => table.rows().map(read),
+    all: async () => Array.from(table.rows(), read),
     where: async (filter) => matching(filter).map(read),
     whereOpen: async (filter) => matching({ ...filter, state: OPEN_STATUSES }).map(read),
     count: async (filter) => matching(filter).length,
@@ -53,9 +53,11 @@ export function createMemoryDocuments<Row>(
 
   function matching(filter: Columns): MemoryRow[] {
     const wanted = Object.entries(filter).filter(([, value]) => value !== undefined);
-    return table
-      .rows()
-      .filter(({ columns }) => wanted.every(([name, value]) => matches(columns[name], value)));
+    const found: MemoryRow[] = [];
+    for (const row of table.rows()) {
+      if (wanted.every(([name, value]) => matches(row.columns[name], value))) found.push(row);
+    }
+    return found;
   }
 }
 

@@ -52,12 +52,10 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const { disk = newMemoryDisk(), beforeCommit, isTrusted = false } = options;
   let last: Promise<unknown> = Promise.resolve();
   // Transactions do not overlap: one draft at a time.
-  let draft = disk.data;
+  let draft = createDraft(disk.data);
   const drafted = tablesOver(
+    () => draft.data,
     () => draft,
-    (next) => {
-      draft = next;
-    },
     isTrusted,
   );
 
@@ -72,51 +70,79 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   };
 
   async function run<Result>(work: (tx: Tables) => Promise<Result>): Promise<Result> {
-    draft = disk.data;
+    const mine = createDraft(disk.data);
+    draft = mine;
     const result = await work(drafted);
     await beforeCommit?.();
-    disk.data = draft;
+    disk.data = mine.data;
     return result;
   }
 }
 
-function refuseToWrite(): void {
+function refuseToWrite(): never {
   throw new TypeError("a reader does not write");
 }
 
-function tablesOver(
-  read: () => MemoryData,
-  write: (next: MemoryData) => void,
-  isTrusted = false,
-): Tables {
+/** A transaction's own data: each part of it is copied when it is first changed, and then no more. */
+interface Draft {
+  readonly data: MemoryData;
+  rowsOf(table: NounTable): Map<string, MemoryRow>;
+  audit(): AuditRecord[];
+  issues(): Map<string, number>;
+  change(part: Partial<Pick<MemoryData, "outbox" | "outboxHead" | "ordinal">>): void;
+}
+
+function createDraft(from: MemoryData): Draft {
+  const data = { ...from };
+  const nouns = new Map<NounTable, Map<string, MemoryRow>>();
+  let audit: AuditRecord[] | undefined;
+  let issues: Map<string, number> | undefined;
+
+  return {
+    data,
+    rowsOf(table) {
+      const known = nouns.get(table);
+      if (known) return known;
+      const copy = new Map(from.nouns.get(table));
+      nouns.set(table, copy);
+      data.nouns = new Map(data.nouns).set(table, copy);
+      return copy;
+    },
+    audit() {
+      audit ??= [...from.audit];
+      data.audit = audit;
+      return audit;
+    },
+    issues() {
+      issues ??= new Map(from.issues);
+      data.issues = issues;
+      return issues;
+    },
+    change: (part) => void Object.assign(data, part),
+  };
+}
+
+function tablesOver(read: () => MemoryData, draft: () => Draft, isTrusted = false): Tables {
   return createTables({
     documents: (table, schema, columnsOf) =>
-      createMemoryDocuments(memoryTable(table, read, write), schema, columnsOf, { isTrusted }),
-    outbox: memoryOutbox(read, write),
-    audit: memoryAudit(read, write),
+      createMemoryDocuments(memoryTable(table, read, draft), schema, columnsOf, { isTrusted }),
+    outbox: memoryOutbox(read, draft),
+    audit: memoryAudit(read, draft),
     async nextIssueNo(audience) {
       const number = (read().issues.get(audience) ?? 0) + 1;
-      write({ ...read(), issues: new Map(read().issues).set(audience, number) });
+      draft().issues().set(audience, number);
       return number;
     },
     async raiseIssueNo(audience, atLeast) {
       const before = read().issues.get(audience) ?? 0;
-      if (before < atLeast) {
-        write({ ...read(), issues: new Map(read().issues).set(audience, atLeast) });
-      }
+      if (before < atLeast) draft().issues().set(audience, atLeast);
       return before;
     },
   });
 }
 
-function memoryTable(
-  table: NounTable,
-  read: () => MemoryData,
-  write: (next: MemoryData) => void,
-): MemoryTable {
-  const rows = () => read().nouns.get(table) ?? new Map<string, MemoryRow>();
-  const replace = (next: ReadonlyMap<string, MemoryRow>, ordinal: number) =>
-    write({ ...read(), nouns: new Map(read().nouns).set(table, next), ordinal });
+function memoryTable(table: NounTable, read: () => MemoryData, draft: () => Draft): MemoryTable {
+  const rows = () => read().nouns.get(table) ?? NO_ROWS;
 
   return {
     get: (key) => rows().get(key),
@@ -128,28 +154,28 @@ function memoryTable(
         throw new Error(`UNIQUE constraint failed: ${table}.name`);
       }
       const ordinal = rows().get(key)?.ordinal ?? read().ordinal + 1;
-      replace(new Map(rows()).set(key, { ...row, ordinal }), Math.max(read().ordinal, ordinal));
+      draft()
+        .rowsOf(table)
+        .set(key, { ...row, ordinal });
+      draft().change({ ordinal: Math.max(read().ordinal, ordinal) });
     },
-    remove(key) {
-      const next = new Map(rows());
-      const wasThere = next.delete(key);
-      if (wasThere) replace(next, read().ordinal);
-      return wasThere;
-    },
-    rows: () => [...rows().values()],
+    remove: (key) => rows().has(key) && draft().rowsOf(table).delete(key),
+    rows: () => rows().values(),
   };
 }
 
-function memoryOutbox(read: () => MemoryData, write: (next: MemoryData) => void): Outbox {
+const NO_ROWS: ReadonlyMap<string, MemoryRow> = new Map();
+
+function memoryOutbox(read: () => MemoryData, draft: () => Draft): Outbox {
   const of = (audience: string) => read().outbox.filter((row) => row.audience === audience);
   const keep = (isKept: (row: OutboxRow) => boolean) =>
-    write({ ...read(), outbox: read().outbox.filter(isKept) });
+    draft().change({ outbox: read().outbox.filter(isKept) });
 
   return {
     async add(audience, body) {
       const id = read().outboxHead + 1;
       const row: OutboxRow = { id, audience, seq: null, job: body.job, body };
-      write({ ...read(), outbox: [...read().outbox, row], outboxHead: id });
+      draft().change({ outbox: [...read().outbox, row], outboxHead: id });
     },
     async sent(audience) {
       return of(audience)
@@ -162,13 +188,13 @@ function memoryOutbox(read: () => MemoryData, write: (next: MemoryData) => void)
         .slice(0, limit),
     async assign(id, seq) {
       const outbox = read().outbox.map((row) => (row.id === id ? { ...row, seq } : row));
-      write({ ...read(), outbox });
+      draft().change({ outbox });
     },
     async replace(id, body) {
       const outbox = read().outbox.map((row) =>
         row.id === id ? { ...row, job: body.job, body } : row,
       );
-      write({ ...read(), outbox });
+      draft().change({ outbox });
     },
     async trim(audience, upTo) {
       keep(({ audience: whose, seq }) => whose !== audience || seq === null || seq > upTo);
@@ -178,7 +204,7 @@ function memoryOutbox(read: () => MemoryData, write: (next: MemoryData) => void)
   };
 }
 
-function memoryAudit(read: () => MemoryData, write: (next: MemoryData) => void): Audit {
+function memoryAudit(read: () => MemoryData, draft: () => Draft): Audit {
   const about = (subject?: string) =>
     subject === undefined
       ? read().audit
@@ -188,7 +214,7 @@ function memoryAudit(read: () => MemoryData, write: (next: MemoryData) => void):
     async append(entry: AuditEntry) {
       const details = JSON.parse(JSON.stringify(entry.details)) as AuditEntry["details"];
       const record = appendAudit(headOf(read()), { ...entry, details });
-      write({ ...read(), audit: [...read().audit, record] });
+      draft().audit().push(record);
       return record;
     },
     head: async () => headOf(read()),
