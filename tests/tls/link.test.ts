@@ -13,7 +13,7 @@ test("the link goes through the proxy of the machine's network", async (t) => {
   const { proxy, asked } = await tunnel(t, server.server.listening);
   const ca = await readFile(join(server.data, "keys/ca.crt"), "utf8");
 
-  const socket = createDial({ ca, proxy })("wss://exclave.test/v1/link");
+  const socket = createDial(() => ({ ca, proxy }))("wss://exclave.test/v1/link");
   t.after(() => socket.terminate());
   const [first] = (await once(socket, "message")) as [Buffer];
 
@@ -25,7 +25,7 @@ test("a server of another authority is not spoken to", async (t) => {
   const [server, other] = [await tlsServer(t), await tlsServer(t)];
   const ca = await readFile(join(other.data, "keys/ca.crt"), "utf8");
 
-  const socket = createDial({ ca })(`${server.url.replace("https:", "wss:")}/v1/link`);
+  const socket = createDial(() => ({ ca }))(`${server.url.replace("https:", "wss:")}/v1/link`);
   t.after(() => socket.terminate());
   const [reason] = (await once(socket, "close").catch((cause: unknown) => [cause])) as [Error];
 

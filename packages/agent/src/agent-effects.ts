@@ -1,11 +1,18 @@
 // Does what the agent core wants done. What takes long runs beside the loop and comes back as another input.
 
-import { type Grant, helloBytes, type Timers } from "@exclave/api";
+import {
+  AGENT_CAPABILITIES,
+  CERTIFICATES,
+  type Grant,
+  helloBytes,
+  type Timers,
+} from "@exclave/api";
 import { exitInWords, type JobName, unreachable } from "@exclave/core";
 import type { JobRuntime } from "@exclave/runtime";
 import type { AgentLoop } from "./agent-loop.ts";
 import type { Background } from "./background.ts";
 import type { AgentEffect, PublishedImages } from "./core/agent-state.ts";
+import type { CertificateFile } from "./identity/certificate-file.ts";
 import { type Identity, signWith } from "./identity/identity.ts";
 import { awaitExit } from "./job/follow-job.ts";
 import type { Jobs } from "./job/jobs.ts";
@@ -38,6 +45,7 @@ export interface AgentEffectsOptions {
   readonly runtime: JobRuntime;
   readonly spool: Spool;
   readonly jobs: Jobs;
+  readonly certificate?: CertificateFile | undefined;
   readonly publish?: ((grant: Grant) => Promise<PublishedImages>) | undefined;
   /** How long to wait before images that could not be published are retried. */
   readonly publishRetryMs: number;
@@ -66,7 +74,9 @@ export function createAgentEffects(options: AgentEffectsOptions): AgentEffects {
       case "send":
         return link.send(effect.frame);
       case "hello":
-        return sayHello(link, options.self, { ...effect, clockMs: options.now() });
+        return sayHello(link, options, effect);
+      case "keep_certificate":
+        return keepCertificate(effect);
       case "send_log":
         return logs.send(effect.name, effect.offset, effect.bytes);
       case "inspect":
@@ -91,6 +101,18 @@ export function createAgentEffects(options: AgentEffectsOptions): AgentEffects {
         return log[effect.level](effect.text);
       default:
         return unreachable(effect);
+    }
+  }
+
+  /** What cannot be written is not used; the server offers another one. */
+  function keepCertificate({ certificate }: Effect<"keep_certificate">): void {
+    try {
+      const until = options.certificate?.keep(certificate);
+      if (until === undefined) return;
+      log.info("has another certificate for the link", { until: new Date(until) });
+      link.send({ type: "certificate_kept", until });
+    } catch (reason) {
+      log.warn("the certificate for the link was not kept", { reason });
     }
   }
 
@@ -136,13 +158,15 @@ export function createAgentEffects(options: AgentEffectsOptions): AgentEffects {
 
 function sayHello(
   link: LinkClient,
-  { identity, bootId, version, platform, runtime }: AgentSelf,
-  { nonce, facts, clockMs }: Effect<"hello"> & { readonly clockMs: number },
+  { self, certificate, now }: Pick<AgentEffectsOptions, "self" | "certificate" | "now">,
+  { nonce, facts }: Effect<"hello">,
 ): void {
+  const { identity, bootId, version, platform, runtime } = self;
   const { agent, keyGeneration, identityKey } = identity;
   const proof = signWith(identityKey, helloBytes(nonce, agent, bootId));
-  const about = { agent, version, platform, runtime, capabilities: [] };
-  const life = { keyGeneration, bootId, ...facts, clockMs, proof };
+  const capabilities = AGENT_CAPABILITIES.filter((name) => name !== CERTIFICATES || certificate);
+  const about = { agent, version, platform, runtime, capabilities };
+  const life = { keyGeneration, bootId, ...facts, clockMs: now(), proof };
   link.send({ type: "hello", protos: [1], ...about, ...life });
 }
 

@@ -6,6 +6,7 @@ import { createAgentEffects } from "./agent-effects.ts";
 import { createAgentLoop } from "./agent-loop.ts";
 import { createBackground } from "./background.ts";
 import { type AgentRules, type PublishedImages, restoreState } from "./core/agent-state.ts";
+import type { CertificateFile } from "./identity/certificate-file.ts";
 import type { Identity } from "./identity/identity.ts";
 import type { Jobs } from "./job/jobs.ts";
 import type { Spool } from "./job/spool.ts";
@@ -39,6 +40,8 @@ export interface AgentOptions {
   readonly tickMs?: number;
   /** The first pause before what the runtime did not do is retried; pauses double. */
   readonly runtimeRetryMs?: number;
+  /** Where client certificates are kept; without one the server is not told that there could be any. */
+  readonly certificate?: CertificateFile | undefined;
   readonly publish?: (grant: Grant) => Promise<PublishedImages>;
   readonly link?: (options: LinkClientOptions) => LinkClient;
   /** What other parts of this agent notice: goes on record. */
@@ -101,6 +104,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     runtime,
     spool,
     jobs,
+    certificate: options.certificate,
     publish: options.publish,
     publishRetryMs: RETRY_MS,
     signal,

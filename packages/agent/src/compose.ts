@@ -6,11 +6,12 @@ import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { type AgentKind, createSystemTimers } from "@exclave/api";
 import { evaluateConfig, refusePlainHttp } from "@exclave/core";
-import { makePrivate, type ProxyVariables } from "@exclave/machine";
+import { makePrivate, type ProxyVariables, type ServerDoor } from "@exclave/machine";
 import { type Agent, startAgent } from "./agent.ts";
 import { agentRules } from "./agent-rules.ts";
 import { CLOCK_SKEW_MS } from "./core/agent-limits.ts";
-import { becomeAgent } from "./identity/become-agent.ts";
+import { becomeAgent, certificatePathIn } from "./identity/become-agent.ts";
+import { openCertificateFile } from "./identity/certificate-file.ts";
 import { publishImages, readShippedImages } from "./image/publish-images.ts";
 import { createJobs } from "./job/jobs.ts";
 import type { Workplace } from "./job/prepare-job.ts";
@@ -93,6 +94,12 @@ export async function composeAgent(options: ComposeOptions): Promise<Agent> {
       origins: () => trust.current().origins,
       ca: identity.serverCa,
     };
+    const certificate = await openCertificateFile(certificatePathIn(own), identity.identityKey);
+    const door = (): ServerDoor => {
+      const cert = certificate.current();
+      const shown = cert === undefined ? undefined : { cert, key: identity.identityKey };
+      return { ca: identity.serverCa, proxy, own: shown };
+    };
     const timers = createSystemTimers();
     const jobs = createJobs({ runtime, spool, journal, place, now, timers, log });
     const { images } = options;
@@ -114,7 +121,8 @@ export async function composeAgent(options: ComposeOptions): Promise<Agent> {
       insecureHttp: options.insecureHttp,
       ...(options.onDamaged && { onDamaged: options.onDamaged }),
       timers,
-      link: (wishes) => openLink({ ...wishes, dial: createDial({ ca: identity.serverCa, proxy }) }),
+      certificate,
+      link: (wishes) => openLink({ ...wishes, dial: createDial(door) }),
       ...(images !== undefined && {
         publish: (grant) =>
           publishImages(images, grant, { origins: trust.current().origins, ca: identity.serverCa }),

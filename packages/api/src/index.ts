@@ -3,6 +3,7 @@ export * from "./calls.ts";
 export * from "./client.ts";
 export * from "./join.ts";
 export * from "./link/agent-events.ts";
+export * from "./link/capabilities.ts";
 export * from "./link/link.ts";
 export * from "./link/link-limits.ts";
 export * from "./link/log-frame.ts";

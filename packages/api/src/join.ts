@@ -4,6 +4,7 @@
 
 import { AgentId, AppId, Audience, Digest, Envelope, InstallName } from "@exclave/core";
 import { z } from "zod";
+import { CERTIFICATE_CHARS_MAX } from "./link/link-limits.ts";
 
 export const AgentKind = z.enum(["build", "setup", "install"]);
 export type AgentKind = z.infer<typeof AgentKind>;
@@ -48,6 +49,8 @@ export const JoinResponse = z.object({
   keyGeneration: z.int().positive(),
   /** The trust document with the digest that was asked for. */
   trust: Envelope,
+  /** For the link, in PEM, where the server speaks TLS itself: of the key that was presented. */
+  certificate: z.string().max(CERTIFICATE_CHARS_MAX).optional(),
 });
 export type JoinResponse = z.infer<typeof JoinResponse>;
 

@@ -20,6 +20,8 @@ export interface ServerDoor {
   /** Certificates in PEM that vouch for the server, instead of the machine's roots. */
   readonly ca?: string | undefined;
   readonly proxy?: ProxyVariables | undefined;
+  /** Shown to a server that asks who is there; in PEM. */
+  readonly own?: { readonly cert: string; readonly key: string } | undefined;
 }
 
 export interface FetchInit {
@@ -49,11 +51,12 @@ export function isProxied(url: URL | string, proxy: ProxyVariables | undefined):
   return proxy !== undefined && /^(https|wss):$/.test(protocol) && !isLoopback(hostname);
 }
 
-export function createDoorAgent(url: URL | string, { ca, proxy }: ServerDoor): https.Agent {
+export function createDoorAgent(url: URL | string, { ca, proxy, own }: ServerDoor): https.Agent {
   return new https.Agent({
     keepAlive: true,
     minVersion: "TLSv1.2",
     ...(ca === undefined ? {} : { ca, minVersion: "TLSv1.3" }),
+    ...own,
     ...(isProxied(url, proxy) && { proxyEnv: { ...proxy } }),
   });
 }

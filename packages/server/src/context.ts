@@ -15,6 +15,7 @@ import type { Metrics } from "./metrics/metrics.ts";
 import type { AppChecker } from "./release/app-checker.ts";
 import type { ReleaseRow } from "./store/rows.ts";
 import type { Store, Tables } from "./store/store.ts";
+import type { AgentCertificates } from "./tls/agent-certificates.ts";
 import type { Trust } from "./trust/trust.ts";
 
 export interface ServerContext {
@@ -44,6 +45,8 @@ export interface ServerContext {
   readonly publicUrl: () => string;
   /** Of the authority whose certificates this server shows; undefined where nothing is to be pinned. */
   readonly caFingerprint: () => string | undefined;
+  /** What agents show of themselves on the link; undefined where this server speaks plain HTTP. */
+  readonly certificates?: AgentCertificates | undefined;
   readonly now: () => Instant;
   readonly startedAt: Instant;
   readonly version: string;

@@ -13,6 +13,7 @@ import { audit, type ServerContext } from "./context.ts";
 import { newAgentId, newSecret, secretHash } from "./identifiers.ts";
 import type { AgentRow, InstallRow, JoinRow } from "./store/rows.ts";
 import type { Tables } from "./store/store.ts";
+import { certificateEnd } from "./tls/certificate-rules.ts";
 
 export const JOIN_TTL_MS = 15 * 60_000;
 
@@ -79,7 +80,8 @@ export async function joinAgent(
     if (join.usedAt !== null) return { agent: joinedBefore(before, request), install };
     refuseRevoked(before, join);
     await tx.joins.put({ ...join, usedAt: now() });
-    const joined = joinedAgent(before, { join, install, request, at: now() });
+    const until = context.certificates && Instant.parse(certificateEnd(now()));
+    const joined = joinedAgent(before, { join, install, request, at: now(), until });
     await tx.agents.put(joined);
     await audit(tx, context, {
       actor: joined.id,
@@ -91,7 +93,9 @@ export async function joinAgent(
   });
   const { id, kind, audience, keyGeneration } = agent;
   const about = install && { install: InstallName.parse(install.name), app: install.app };
-  return { agent: id, kind, audience, ...about, keyGeneration, trust: trust.envelope };
+  const certificate = context.certificates?.issue(agent, certificateEnd(now()));
+  const shown = certificate === undefined ? {} : { certificate };
+  return { agent: id, kind, audience, ...about, keyGeneration, trust: trust.envelope, ...shown };
 }
 
 /** A join string that was handed out does not bring back an install that was forgotten since. */
@@ -107,12 +111,14 @@ interface Joining {
   readonly install: InstallRow | undefined;
   readonly request: JoinRequest;
   readonly at: Instant;
+  /** When its certificate ends, if it gets one. */
+  readonly until: Instant | undefined;
 }
 
 /** A second join for the same audience is the same agent with new keys: the old ones are void. */
 function joinedAgent(
   before: AgentRow | undefined,
-  { join, install, request, at }: Joining,
+  { join, install, request, at, until }: Joining,
 ): AgentRow {
   const { kind, audience } = join;
   const { identityKey, sealingKey } = request;
@@ -123,6 +129,7 @@ function joinedAgent(
     revokedAt: null,
     keyGeneration: (before?.keyGeneration ?? 0) + 1,
     boots: [],
+    certificateUntil: until,
   };
   if (before) return { ...before, ...fresh };
   return {

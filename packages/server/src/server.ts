@@ -185,6 +185,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     readApp,
     publicUrl: () => url ?? "",
     caFingerprint: () => listener.caFingerprint(),
+    certificates: listener.certificates,
     now,
     startedAt: now(),
     version: SERVER_VERSION,

@@ -49,6 +49,10 @@ export function handleFrame(turn: Turn, frame: ServerFrame | UnreadableCommand):
     return act(turn, { kind: "close", because: `the server says ${frame.because}` });
   }
   const { link } = turn.state;
+  // Also before a welcome: without a certificate that counts there is none.
+  if (frame.type === "certificate" && !(link.status === "up" && link.leaving)) {
+    return act(turn, { kind: "keep_certificate", certificate: frame.certificate });
+  }
   // Left over from a connection that is no longer ours.
   if (link.status === "down") return;
   if (link.leaving && !HEARD_WHILE_LEAVING.has(frame.type)) return;
@@ -75,6 +79,8 @@ export function handleFrame(turn: Turn, frame: ServerFrame | UnreadableCommand):
       return handleCheckpoint(turn, frame);
     case "checkpoints_want":
       return presentCheckpoints(turn);
+    case "certificate":
+      return;
     case "ping":
       return send(turn, { type: "pong", id: frame.id, looks: looks(turn) });
     default:

@@ -247,6 +247,8 @@ export type AgentEffect =
       readonly envelope: Envelope;
       readonly document: TrustDocument;
     }
+  /** The next connection is made with it. Nothing that is decided here depends on it. */
+  | { readonly kind: "keep_certificate"; readonly certificate: string }
   /** Ends this connection; a new one is tried. */
   | { readonly kind: "close"; readonly because: string }
   | { readonly kind: "note"; readonly level: "info" | "warn"; readonly text: string };

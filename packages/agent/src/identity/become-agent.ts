@@ -5,7 +5,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { asFailure, Failure } from "@exclave/core";
-import { readIfThere } from "@exclave/machine";
+import { readIfThere, writeDurably } from "@exclave/machine";
 import { type ComposeOptions } from "../compose.ts";
 import type { Journal } from "../journal/journal.ts";
 import { adoptTrust, readFromServer } from "../trust/adopt-trust.ts";
@@ -42,6 +42,9 @@ export async function becomeAgent(
     if (!journal.load().fresh) journal.commit([{ kind: "restart", journalId: randomUUID() }]);
     // Before the identity: who is an agent has a trust document.
     const trust = createTrustFile(trustPath, joined, now);
+    if (joined.certificate !== undefined) {
+      await writeDurably(certificatePathIn(own), joined.certificate);
+    }
     await keepIdentity(path, identity);
     await rm(joinFile, { force: true });
     await rm(keysPath, { force: true });
@@ -54,6 +57,10 @@ export async function becomeAgent(
     await rm(joinFile, { force: true });
     return { identity: known, trust: await ownTrust(known, trustPath, now) };
   }
+}
+
+export function certificatePathIn(own: string): string {
+  return join(own, "certificate.pem");
 }
 
 /** An install agent that lost its trust document waits for setup like one that never joined. */

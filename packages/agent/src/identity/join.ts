@@ -52,6 +52,8 @@ export interface Joined {
   readonly identity: Identity;
   readonly envelope: Envelope;
   readonly document: TrustDocument;
+  /** For the link, where the server speaks TLS itself. */
+  readonly certificate?: string | undefined;
 }
 
 export async function joinServer(options: JoinOptions): Promise<Joined> {
@@ -70,7 +72,8 @@ export async function joinServer(options: JoinOptions): Promise<Joined> {
     proof: signWith(identityKey, Buffer.from(join.secret)),
   };
   const answer = await post(new URL(JOIN_PATH, join.url).href, request, serverCa);
-  const { agent, audience, install, app, keyGeneration, trust } = readAnswer(answer, join);
+  const response = readAnswer(answer, join);
+  const { agent, audience, install, app, keyGeneration, trust, certificate } = response;
   const document = pinnedTrust(trust, join, now);
 
   const identity: Identity = {
@@ -86,7 +89,7 @@ export async function joinServer(options: JoinOptions): Promise<Joined> {
     identityKey,
     sealingKey,
   };
-  return { identity, envelope: trust, document };
+  return { identity, envelope: trust, document, certificate };
 }
 
 function pinnedTrust(envelope: Envelope, join: JoinString, now: number): TrustDocument {

@@ -11,6 +11,7 @@ import {
   type Timers,
   type UnreadableCommand,
 } from "@exclave/api";
+import { certificateProblem } from "@exclave/machine";
 import { WebSocket } from "ws";
 import type { Log } from "../log.ts";
 import { createDial, type Dial } from "./dial-server.ts";
@@ -43,6 +44,8 @@ export interface LinkClient {
   close(): Promise<void>;
 }
 
+type GoAway = Extract<ServerFrame, { type: "goaway" }>;
+
 /** Silence that long before the server has said how often it pings is a dead connection. */
 const FIRST_SILENCE_MS = 30_000;
 const SILENCE_PINGS = 2.5;
@@ -65,6 +68,8 @@ export function openLink(options: LinkClientOptions): LinkClient {
   let spreadMs = 0;
   let retryAfterMs = 0;
   let welcomedAt: number | undefined;
+  /** A certificate that was just given is used at once; if it does not help, as for any other failure. */
+  let isCertificateHelpful = true;
   const loop = run();
 
   return {
@@ -111,7 +116,8 @@ export function openLink(options: LinkClientOptions): LinkClient {
     socket = opened;
     const watch = watchSilence(timers, () => opened.terminate());
     opened.on("error", (reason) => {
-      log[failures > 1 ? "debug" : "warn"]("the link to the server failed", { reason });
+      const because = certificateProblem(reason);
+      log[failures > 1 ? "debug" : "warn"]("the link to the server failed", { reason, because });
     });
     opened.on("unexpected-response", (_, response) => {
       retryAfterMs = retryAfterMsOf(response.headers["retry-after"]);
@@ -134,20 +140,24 @@ export function openLink(options: LinkClientOptions): LinkClient {
     if (frame.type === "welcome") {
       log.info("linked to the server", { server: serverUrl, epoch: frame.sessionEpoch });
       welcomedAt = elapsedMs();
+      isCertificateHelpful = true;
       spreadMs = Math.min(frame.reconnectSpreadMs, SPREAD_MS_MAX);
       watch.allow(Math.min(frame.pingMs * SILENCE_PINGS, SILENCE_MS_MAX));
     }
     if (frame.type === "goaway") {
-      retryAfterMs = frame.permanent
-        ? PERMANENT_RETRY_MS
-        : Math.min(frame.retryAfterMs, PERMANENT_RETRY_MS);
+      retryAfterMs = stayAwayMs(frame);
       spreadMs = Math.min(frame.spreadMs ?? spreadMs, SPREAD_MS_MAX);
-      log[frame.permanent ? "error" : "warn"]("the server sends this agent away", {
-        code: frame.code,
-        because: frame.because,
-      });
+      const isCertified = frame.code === "certificate" && !frame.permanent;
+      if (isCertified && isCertificateHelpful) failures = 0;
+      isCertificateHelpful &&= !isCertified;
+      const { code, because, permanent } = frame;
+      log[permanent ? "error" : "warn"]("the server sends this agent away", { code, because });
     }
   }
+}
+
+function stayAwayMs({ permanent, retryAfterMs }: GoAway): number {
+  return permanent ? PERMANENT_RETRY_MS : Math.min(retryAfterMs, PERMANENT_RETRY_MS);
 }
 
 /** In seconds, as servers and balancers say it; a date is not understood. */

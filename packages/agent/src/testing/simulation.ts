@@ -2,6 +2,7 @@
 // them. Not part of the public surface.
 
 export { type Agent, startAgent } from "../agent.ts";
+export { type ComposeOptions, composeAgent } from "../compose.ts";
 export type { AgentRules } from "../core/agent-state.ts";
 export type { Identity } from "../identity/identity.ts";
 export { type Joined, joinPorts, joinServer } from "../identity/join.ts";

@@ -35,6 +35,9 @@ export const HELLO_JOBS_MAX = 1_000;
 export const CHECKPOINTS_PRESENTED_MAX = 4;
 export const CHECKPOINTS_PRESENTED_BYTES_MAX = 64 * 1024;
 
+/** A certificate in PEM: of one key, one name and one signature. */
+export const CERTIFICATE_CHARS_MAX = 8 * 1024;
+
 /** Connections that have not proven an agent yet. The oldest one makes room: an agent needs no second. */
 export const UNPROVEN_MAX = 500;
 

@@ -5,7 +5,7 @@
 import { AgentId, CHECKPOINTS_MAX, Envelope, JobId } from "@exclave/core";
 import { z } from "zod";
 import { AgentEvent, JobAttempt, LOOKS_MAX } from "./agent-events.ts";
-import { CHECKPOINTS_PRESENTED_MAX, HELLO_JOBS_MAX } from "./link-limits.ts";
+import { CERTIFICATE_CHARS_MAX, CHECKPOINTS_PRESENTED_MAX, HELLO_JOBS_MAX } from "./link-limits.ts";
 
 export const LINK_PROTOCOL = "exclave.v1";
 
@@ -79,6 +79,8 @@ export const AgentFrame = z.discriminatedUnion("type", [
     type: z.literal("checkpoints"),
     list: z.array(Envelope).max(CHECKPOINTS_PRESENTED_MAX),
   }),
+  /** The certificate that ends then is on its disk: the next connection is made with it. */
+  z.object({ type: z.literal("certificate_kept"), until: z.int().nonnegative() }),
   z.object({
     type: z.literal("pong"),
     id: z.int(),
@@ -159,6 +161,8 @@ export const ServerFrame = z.discriminatedUnion("type", [
   }),
   /** Asks for the checkpoints the agent kept. It answers once the server has shown its own. */
   z.object({ type: z.literal("checkpoints_want") }),
+  /** The agent's next client certificate, in PEM. On disk before it is used. Needs `certificates`. */
+  z.object({ type: z.literal("certificate"), certificate: z.string().max(CERTIFICATE_CHARS_MAX) }),
   z.object({ type: z.literal("ping"), id: z.int() }),
   z.object({
     type: z.literal("goaway"),

@@ -193,6 +193,14 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
       heads: [{ size: 10, head: "0".repeat(64) }],
     },
   },
+  certificate: {
+    side: "server",
+    frame: { type: "certificate", certificate: "-----BEGIN CERTIFICATE-----\nAAAA\n" },
+  },
+  certificate_kept: {
+    side: "agent",
+    frame: { type: "certificate_kept", until: 1_700_000_000_000 },
+  },
   ping: { side: "server", frame: { type: "ping", id: 1 } },
   goaway: {
     side: "server",

@@ -13,6 +13,7 @@ import { noteBoot } from "./agent-boots.ts";
 import type { AgentEventWrites, InventoryFacts } from "./agent-event-writes.ts";
 import { applyAgentEvent } from "./apply-agent-event.ts";
 import { isWaiting, type LinkWrite, type SequencedCommand } from "./link-state.ts";
+import { clockAlarm } from "./session/agent-clock-alarm.ts";
 import { writeAll } from "./write-agent-event.ts";
 
 export interface CommittedLinkWrite {
@@ -86,7 +87,10 @@ async function commitSession(
   const { journalId, upAcked, downHead, downAcked, hello } = write;
   const { version, platform, runtime } = hello;
   const { boots, because: copied } = noteBoot(agent.boots, hello.bootId);
-  const alarm = copied === undefined ? undefined : { code: "cloned_key", because: copied };
+  const alarm =
+    copied === undefined
+      ? clockAlarm(hello.clockMs, context.now())
+      : { code: "cloned_key", because: copied };
   await tx.agents.put({
     ...agent,
     boots: [...boots],
@@ -123,7 +127,10 @@ async function commitSession(
   }
   if (alarm) {
     const entry = { actor: "server", action: "agent.alarm", subject: agent.audience };
-    await audit(tx, context, { ...entry, details: { ...alarm, agent: agent.id } });
+    const noted = { ...entry, details: { ...alarm, agent: agent.id } };
+    if (alarm.code === "cloned_key" || (context.repeats?.isFirst(noted) ?? true)) {
+      await audit(tx, context, noted);
+    }
   }
   const withdrawn = await commitWithdrawn(tx, context, write.withdrawn ?? []);
   const { bootId, trustVersion } = hello;

@@ -1,7 +1,10 @@
 // Where agents connect: one WebSocket each, on the server's own port.
 
+import type { X509Certificate } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { TLSSocket } from "node:tls";
 import {
   createSystemTimers,
   FRAME_BYTES_MAX,
@@ -13,8 +16,9 @@ import type { Audience } from "@exclave/core";
 import { type WebSocket, WebSocketServer } from "ws";
 import type { Presence, ServerContext } from "../context.ts";
 import type { AgentRow } from "../store/rows.ts";
+import type { PresentedCertificate } from "../tls/certificate-rules.ts";
 import { admit, ageMsOf, COME_BACK_SECONDS, pingMsFor, spreadMsFor } from "./herd.ts";
-import { createLiveAgents } from "./live-agents.ts";
+import { createLiveAgents, type LiveAgent } from "./live-agents.ts";
 import { createAgentQuotas } from "./session/agent-quota.ts";
 import { type LinkSession, startLinkSession } from "./session/link-session.ts";
 
@@ -42,7 +46,7 @@ export interface LinkEndpointOptions {
 export interface LinkEndpoint extends Presence {
   handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** A connection that is up; whose it is, it has yet to say. */
-  accept(socket: WebSocket, address?: string): void;
+  accept(socket: WebSocket, address?: string, presented?: PresentedCertificate): void;
   /** Agents that are connected, by kind. */
   connected(): ReadonlyMap<AgentRow["kind"], number>;
   look(audience: Audience): void;
@@ -82,11 +86,7 @@ export function createLinkEndpoint(
     look: (audience) => live.of(audience)?.session.look(),
     revoked: (audience) => live.of(audience)?.session.revoked(),
     trustChanged: () => live.each((session) => session.trustChanged()),
-    askCheckpoints(audience) {
-      const held = live.of(audience);
-      held?.session.askCheckpoints();
-      return held !== undefined;
-    },
+    askCheckpoints: (audience) => isAsked(live.of(audience)),
     close,
   };
 
@@ -104,16 +104,19 @@ export function createLinkEndpoint(
       return refuse(socket, `503 Service Unavailable\r\nretry-after: ${COME_BACK_SECONDS}`);
     }
     const { remoteAddress } = request.socket;
-    sockets.handleUpgrade(request, socket, head, (opened) => accept(opened, remoteAddress));
+    const presented = context().certificates?.read(peerCertificateOf(request.socket));
+    const opened = (link: WebSocket) => accept(link, remoteAddress, presented);
+    sockets.handleUpgrade(request, socket, head, opened);
   }
 
-  function accept(socket: WebSocket, address?: string): void {
+  function accept(socket: WebSocket, address?: string, presented?: PresentedCertificate): void {
     const session = startLinkSession({
       context: context(),
       socket,
       address,
       settings: settingsAmong(sessions.size, pingMs, random),
       quotas,
+      presented,
       timers,
       nextTurn: options.nextTurn,
       onLive(proven, agent) {
@@ -166,6 +169,15 @@ function createSockets(): WebSocketServer {
 /** The other side may never close its half: it is not waited for. */
 function refuse(socket: Duplex, status: string): void {
   socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`, () => socket.destroy());
+}
+
+function isAsked(held: LiveAgent | undefined): boolean {
+  held?.session.askCheckpoints();
+  return held !== undefined;
+}
+
+function peerCertificateOf(socket: Socket): X509Certificate | undefined {
+  return socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined;
 }
 
 async function untilEmpty(sessions: ReadonlySet<LinkSession>, withinMs: number): Promise<void> {

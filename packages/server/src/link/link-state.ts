@@ -3,6 +3,7 @@
 import type { AgentEvent, AgentFrame, LogFrame, ServerCommand, ServerFrame } from "@exclave/api";
 import type { Envelope } from "@exclave/core";
 import type { OutboxCommand } from "../store/rows.ts";
+import type { CertificateJudgement } from "../tls/certificate-rules.ts";
 
 /** What the store knows of an agent's link. */
 export interface LinkRecord {
@@ -63,6 +64,16 @@ export interface LiveLink {
   /** When commands were last sent again, and from where they are wanted once more since. */
   readonly resend: { readonly at: number; readonly wantedFrom?: number };
   readonly settings: LinkSettings;
+  /** The agent's client certificate; absent where it has none, or needs none. */
+  readonly certificate?: LinkCertificate;
+}
+
+export interface LinkCertificate {
+  readonly until: number;
+  /** When the next one is offered. */
+  readonly offerAt: number;
+  /** When that one ends; until the agent says that it keeps it. */
+  readonly offered?: number;
 }
 
 type Pong = Extract<AgentFrame, { type: "pong" }>;
@@ -105,6 +116,10 @@ export interface HelloFacts {
   readonly retryAfterMs?: number;
   /** Whether the proof is by that agent's key over this connection's nonce. */
   readonly isProven: boolean;
+  /** Whether the connection's certificate lets it in; absent where none is asked for. */
+  readonly certificate?: CertificateJudgement;
+  /** What this server can do beyond what every one can. */
+  readonly capabilities?: readonly string[];
   /** Commands that have a sequence and were never acknowledged, lowest first. */
   readonly unacked: readonly SequencedCommand[];
   readonly logs: readonly {
@@ -162,6 +177,8 @@ export type LinkEffect =
   | { readonly kind: "join"; readonly wanted: JoinWanted }
   /** Keep what the agent presents of the record it was shown. */
   | { readonly kind: "checkpoints"; readonly list: readonly Envelope[] }
+  /** Issue a client certificate that ends then, and send it; with `because`, that goes on record. */
+  | { readonly kind: "certify"; readonly until: number; readonly because?: string }
   /** When the agent last looked at each component. */
   | { readonly kind: "looks"; readonly looks: NonNullable<Pong["looks"]> }
   /** Room for commands: look into the outbox and come back with `waiting`. */

@@ -15,11 +15,14 @@ import {
   COMMAND_WINDOW_BYTES,
   RESEND_EVERY_MS,
   type ServerFrame,
+  sharedCapabilities,
 } from "@exclave/api";
 import { unreachable } from "@exclave/core";
+import { certificateEnd, OFFER_AGAIN_MS, renewAt } from "../tls/certificate-rules.ts";
 import {
   type Command,
   type Hello,
+  type LinkCertificate,
   type LinkEffect,
   type LinkInput,
   type LinkState,
@@ -82,6 +85,9 @@ function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): 
   }
   if (!frame.protos.includes(1))
     return refuse("version", "this server speaks version 1 of the link", true);
+  const { certificate, capabilities = [] } = facts;
+  if (certificate?.kind === "refuse") return refuse("certificate", certificate.because, true);
+  if (certificate?.kind === "renew") return renew(certificate.because, now);
 
   const session = resumeSession(frame, record, facts.unacked);
   const isInventoryWanted = session.isSetBack || record.isInventoryWanted;
@@ -96,6 +102,9 @@ function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): 
     ping: { id: 0, heardAt: now, sentAt: now },
     resend: { at: now - RESEND_EVERY_MS },
     settings,
+    ...(certificate?.kind === "in" && {
+      certificate: certificateOf(certificate.until, record.agent),
+    }),
   };
   return step(
     state,
@@ -123,7 +132,7 @@ function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): 
         sessionEpoch: epoch,
         serverTimeMs: now,
         upAcked: session.upAcked,
-        capabilities: [],
+        capabilities: sharedCapabilities(capabilities, frame.capabilities),
         limits: { logCreditBytes: settings.logCreditBytes, frameBytes: settings.frameBytes },
         pingMs: settings.pingMs,
         reconnectSpreadMs: settings.reconnectSpreadMs,
@@ -135,6 +144,27 @@ function welcome({ frame, facts, now }: Extract<LinkInput, { kind: "hello" }>): 
     ...inWindow(session.unacked).map(sendCommand),
     ...look(session.unacked.length),
   );
+}
+
+/** The agent is who it says, and gets a certificate and nothing else: it dials again with that. */
+function renew(because: string, now: number): LinkStep {
+  const until = certificateEnd(now);
+  const frame = { type: "goaway", code: "certificate", because, permanent: false } as const;
+  return step(
+    { phase: "closed" },
+    { kind: "certify", until, because },
+    send({ ...frame, retryAfterMs: 0, spreadMs: 0 }),
+    { kind: "close", because },
+  );
+}
+
+function certificateOf(until: number, agent: string): LinkCertificate {
+  return { until, offerAt: renewAt(until, agent) };
+}
+
+function receiveKept(state: LiveLink, until: number): LinkStep {
+  if (state.certificate?.offered !== until) return { state, effects: [] };
+  return step({ ...state, certificate: certificateOf(until, state.agent) });
 }
 
 function receive(state: LiveLink, frame: Exclude<AgentFrame, Hello>, now: number): LinkStep {
@@ -151,6 +181,8 @@ function receive(state: LiveLink, frame: Exclude<AgentFrame, Hello>, now: number
       return step(state, { kind: "join", wanted: frame });
     case "checkpoints":
       return step(state, { kind: "checkpoints", list: frame.list });
+    case "certificate_kept":
+      return receiveKept(state, frame.until);
     case "pong":
       return step(state, ...(frame.looks ? [{ kind: "looks" as const, looks: frame.looks }] : []));
     default:
@@ -240,12 +272,17 @@ function offer(
 }
 
 function tick(state: LiveLink, now: number): LinkStep {
-  const { ping, settings, resend } = state;
+  const { ping, settings, resend, certificate } = state;
   if (resend.wantedFrom !== undefined && now - resend.at >= RESEND_EVERY_MS) {
     return sendAgain(state, resend.wantedFrom, now);
   }
   if (now - ping.heardAt > settings.pingMs * 2.5) {
     return step({ phase: "closed" }, { kind: "close", because: "the agent fell silent" });
+  }
+  if (certificate && now >= certificate.offerAt) {
+    const until = certificateEnd(now);
+    const offered = { ...certificate, offerAt: now + OFFER_AGAIN_MS, offered: until };
+    return step({ ...state, certificate: offered }, { kind: "certify", until });
   }
   if (now - ping.sentAt < settings.pingMs) return { state, effects: [] };
   const id = ping.id + 1;

@@ -32,4 +32,5 @@ export type { Store } from "../store/store.ts";
 export { openAuthority } from "../tls/authority.ts";
 export { makeCertificate } from "../tls/certificate.ts";
 export type { Trust } from "../trust/trust.ts";
-export { type TestServer, testServer } from "./test-server.ts";
+export { temporaryDirectory } from "./temporary-directory.ts";
+export { type TestServer, testServer, until } from "./test-server.ts";

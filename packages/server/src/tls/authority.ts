@@ -31,6 +31,16 @@ export interface Authority {
   readonly fingerprint: string;
   /** A certificate of a new key, for these host names and addresses. */
   issueServer(hosts: readonly string[]): IssuedServer;
+  /** A certificate of the agent's own key, which says whose it is. */
+  issueAgent(about: AgentOfCertificate, until: number): X509Certificate;
+}
+
+export interface AgentOfCertificate {
+  /** For people to read. */
+  readonly name: string;
+  /** Whose it is: `agentUri`. */
+  readonly uri: string;
+  readonly key: KeyObject;
 }
 
 export interface AuthorityOptions {
@@ -55,6 +65,16 @@ export async function openAuthority({ keys, now }: AuthorityOptions): Promise<Au
       } as const;
       const issued = makeCertificate(wish, { privateKey, certificate });
       return { certificate: issued, privateKey: pair.privateKey };
+    },
+    issueAgent({ name, uri, key }, until) {
+      const lengthMs = until - now();
+      const wish = {
+        about: { kind: "agent", uri },
+        name,
+        key,
+        ...validity(now(), lengthMs),
+      } as const;
+      return makeCertificate(wish, { privateKey, certificate });
     },
   };
 }

@@ -4,6 +4,7 @@
 import type { Timers } from "@exclave/api";
 import { LISTEN_TLS_VERSION, type ListenTls } from "@exclave/oci";
 import type { Logger } from "pino";
+import { type AgentCertificates, createAgentCertificates } from "./agent-certificates.ts";
 import { type Authority, openAuthority } from "./authority.ts";
 import { type KeptCertificate, keepCertificate } from "./keep-certificate.ts";
 import { hostsOf, type ListenerPlan, type Shown, showFiles, showOwn } from "./listener-tls.ts";
@@ -23,6 +24,8 @@ export interface Listener {
   readonly scheme: "http" | "https";
   /** Undefined for plain HTTP. */
   readonly tls: ListenTls | undefined;
+  /** Of agents; undefined for plain HTTP. */
+  readonly certificates: AgentCertificates | undefined;
   /** Of the authority that agents and people are to pin. */
   caFingerprint(): string | undefined;
   /** Keeps the certificate of this server current; `look` does it at once. */
@@ -39,6 +42,7 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
     return {
       scheme: "http",
       tls: undefined,
+      certificates: undefined,
       caFingerprint: () => undefined,
       keep: () => undefined,
     };
@@ -50,6 +54,7 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   return {
     scheme: "https",
     tls: listenTls(first, authority),
+    certificates: createAgentCertificates(authority),
     caFingerprint: () => (kept ? kept.fingerprint() : first.fingerprint),
     keep(server) {
       const apply = (shown: Shown) => server.setSecureContext(listenTls(shown, authority));

@@ -5,6 +5,7 @@ import { Failure, isDeeperThan, JSON_DEPTH_MAX } from "@exclave/core";
 import type { WebSocket } from "ws";
 import { noteRefusal } from "../../access/note-refusal.ts";
 import type { ServerContext } from "../../context.ts";
+import type { PresentedCertificate } from "../../tls/certificate-rules.ts";
 import { writableLog } from "../agent-logs.ts";
 import type { Hello, LinkInput, LinkSettings } from "../link-state.ts";
 import type { AgentQuotas } from "./agent-quota.ts";
@@ -25,12 +26,14 @@ export interface AgentFramesOptions {
   readonly address: string | undefined;
   readonly settings: LinkSettings;
   readonly quotas: AgentQuotas;
+  readonly presented?: PresentedCertificate | undefined;
 }
 
 export function createAgentFrames(
   context: ServerContext,
-  { connection, socket, documents, address, settings, quotas }: AgentFramesOptions,
+  options: AgentFramesOptions,
 ): AgentFrames {
+  const { connection, socket, documents, address } = options;
   return { read: (data, isBinary) => (isBinary ? logInput(data) : frameInput(data)) };
 
   async function frameInput(data: Buffer): Promise<LinkInput | undefined> {
@@ -50,7 +53,7 @@ export function createAgentFrames(
 
   async function helloInput(frame: Hello, now: number): Promise<LinkInput | undefined> {
     const { nonce } = connection;
-    const { facts, proven } = await gatherHello(context, frame, { nonce, settings, quotas });
+    const { facts, proven } = await gatherHello(context, frame, { ...options, nonce });
     if (!proven && !(await isWorthAnswering(frame))) {
       socket.terminate();
       return undefined;

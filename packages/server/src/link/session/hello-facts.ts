@@ -1,9 +1,14 @@
 // What the link machine needs to know to answer a hello.
 
-import { type AgentFrame, helloBytes } from "@exclave/api";
+import { type AgentFrame, CERTIFICATES, helloBytes } from "@exclave/api";
 import type { ServerContext } from "../../context.ts";
 import { isSignedBy } from "../../joins.ts";
 import type { AgentRow } from "../../store/rows.ts";
+import {
+  isOthers,
+  judgeCertificate,
+  type PresentedCertificate,
+} from "../../tls/certificate-rules.ts";
 import { writableLog } from "../agent-logs.ts";
 import { closeLog } from "../close-log.ts";
 import type { HelloFacts, LinkSettings } from "../link-state.ts";
@@ -22,14 +27,18 @@ export async function gatherHello(
     readonly nonce: string;
     readonly settings: LinkSettings;
     readonly quotas: AgentQuotas;
+    /** What the connection shows of its peer, where it is asked. */
+    readonly presented?: PresentedCertificate | undefined;
   },
 ): Promise<GatheredHello> {
-  const { nonce, settings, quotas } = options;
+  const { nonce, settings, quotas, presented } = options;
   const { store } = context;
   const nothing = { isProven: false, unacked: [], logs: [], settings };
   const agent = await store.read.agents.get(hello.agent);
   const bytes = helloBytes(nonce, hello.agent, hello.bootId);
   if (!agent || !isSignedBy(agent.identityKey, bytes, hello.proof)) return { facts: nothing };
+  // Another agent's connection proves nothing about this one.
+  if (presented && isOthers(presented, agent)) return { facts: nothing };
 
   const quota = quotas.of(agent.id);
   const proven = { agent, quota };
@@ -38,6 +47,8 @@ export async function gatherHello(
   if (retryAfterMs > 0) {
     return { proven, facts: { ...nothing, record, isProven: true, retryAfterMs } };
   }
+  const canRenew = hello.capabilities.includes(CERTIFICATES);
+  const asked = { canRenew, now: context.now() };
   const sent = await store.read.outbox.sent(agent.audience);
   const logs = [];
   for (const { job, attempt } of hello.jobs) {
@@ -51,6 +62,8 @@ export async function gatherHello(
     facts: {
       record,
       isProven: true,
+      capabilities: presented ? [CERTIFICATES] : [],
+      ...(presented && { certificate: judgeCertificate(presented, agent, asked) }),
       unacked: sent.map(({ id, seq, body }) => ({ row: id, seq: seq ?? 0, body })),
       logs,
       checkpoint: await store.read.audit.head(),

@@ -10,6 +10,7 @@ import type { AgentRow } from "../../store/rows.ts";
 import { closeLog } from "../close-log.ts";
 import { commitLinkWrite } from "../commit-link-write.ts";
 import type { GrantWanted, JoinWanted, LinkEffect, OutgoingFrame } from "../link-state.ts";
+import { certifyAgent } from "./certify-agent.ts";
 import type { LinkConnection } from "./link-connection.ts";
 import type { ShownDocuments } from "./shown-documents.ts";
 import { signedCommand } from "./signed-command.ts";
@@ -55,6 +56,8 @@ export function createLinkEffects(
       case "checkpoints":
         if (agent) await context.agentCheckpoints.keep(agent, effect.list);
         return;
+      case "certify":
+        return certifyAgent(context, connection, effect);
       case "looks":
         return options.onLooks(effect.looks);
       case "grant":

@@ -13,6 +13,7 @@ import type { WebSocket } from "ws";
 import { noteOnRecord } from "../../access/note-refusal.ts";
 import type { ServerContext } from "../../context.ts";
 import type { AgentRow } from "../../store/rows.ts";
+import type { PresentedCertificate } from "../../tls/certificate-rules.ts";
 import type { LinkInput, LinkSettings } from "../link-state.ts";
 import { advanceLink } from "../server-core.ts";
 import { createAgentFrames } from "./agent-frames.ts";
@@ -35,6 +36,8 @@ export interface LinkSessionOptions {
     readonly ageMs: number;
   };
   readonly quotas: AgentQuotas;
+  /** What the connection shows of its peer, where it is asked. */
+  readonly presented?: PresentedCertificate | undefined;
   /** The system's unless given. */
   readonly timers?: Timers;
   /** Lets others go first; a turn of the event loop unless given. */
@@ -63,7 +66,7 @@ export interface LinkSession {
 }
 
 export function startLinkSession(options: LinkSessionOptions): LinkSession {
-  const { context, socket, timers = createSystemTimers(), address, quotas, nextTurn } = options;
+  const { context, socket, timers = createSystemTimers(), nextTurn } = options;
   const { now } = context;
   const { ageMs, ...told } = options.settings;
   const settings: LinkSettings = {
@@ -73,14 +76,8 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
   };
   const connection = createLinkConnection(context, socket);
   const documents = createShownDocuments(context, connection);
-  const frames = createAgentFrames(context, {
-    connection,
-    socket,
-    documents,
-    address,
-    settings,
-    quotas,
-  });
+  const peer = { address: options.address, quotas: options.quotas, presented: options.presented };
+  const frames = createAgentFrames(context, { connection, socket, documents, settings, ...peer });
   const effects = createLinkEffects(context, {
     connection,
     socket,

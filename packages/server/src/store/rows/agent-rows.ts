@@ -28,6 +28,8 @@ export const AgentRow = z.object({
   identityKey: z.string(),
   sealingKey: z.string(),
   keyGeneration: z.int().positive(),
+  /** When the client certificate ends that it was given last. */
+  certificateUntil: Instant.optional(),
   joinedAt: Instant,
   revokedAt: Instant.nullable(),
   version: z.string(),

@@ -1,0 +1,34 @@
+// Issues and sends an agent's next client certificate. That it has one until then is committed before the agent has it.
+
+import { Failure, Instant } from "@exclave/core";
+import { audit, type ServerContext } from "../../context.ts";
+import type { LinkConnection } from "./link-connection.ts";
+
+export interface CertificateWish {
+  readonly until: number;
+  /** Why it is not a routine renewal: goes on record. */
+  readonly because?: string;
+}
+
+export async function certifyAgent(
+  context: Pick<ServerContext, "store" | "now" | "certificates">,
+  { peer, send }: Pick<LinkConnection, "peer" | "send">,
+  { until, because }: CertificateWish,
+): Promise<void> {
+  const { store, certificates } = context;
+  if (!certificates || !peer) return;
+  const { id, keyGeneration } = peer.agent;
+  const agent = await store.transaction(async (tx) => {
+    const row = await tx.agents.get(id);
+    if (!row || row.revokedAt !== null || row.keyGeneration !== keyGeneration) {
+      throw new Failure("unauthenticated", "this agent was revoked; it has to join anew");
+    }
+    await tx.agents.put({ ...row, certificateUntil: Instant.parse(until) });
+    if (because !== undefined) {
+      const entry = { actor: id, action: "agent.certificate_renewed", subject: row.audience };
+      await audit(tx, context, { ...entry, details: { because, keyGeneration, until } });
+    }
+    return row;
+  });
+  send({ type: "certificate", certificate: certificates.issue(agent, until) });
+}
