@@ -4,6 +4,7 @@ export * from "./app/input-value.ts";
 export * from "./app/json-schema.ts";
 export { type ParseAppOptions, type ParsedApp, parseApp } from "./app/parse-app.ts";
 export * from "./app/problem.ts";
+export * from "./app/yaml-documents.ts";
 export { readYaml, type YamlSource } from "./app/yaml-source.ts";
 export * from "./archive/archive-limits.ts";
 export * from "./archive/tar.ts";

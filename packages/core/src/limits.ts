@@ -5,6 +5,9 @@
 /** An `exclave.yaml`. The largest written by hand have a few hundred lines; generated ones fit too. */
 export const APP_BYTES_MAX = 512 * 1024;
 
+/** Kubernetes manifests of one component, all documents together. Helm itself can keep a release of about 1 MiB, compressed. */
+export const YAML_DOCUMENTS_BYTES_MAX = 16 * 1024 * 1024;
+
 /** Keys, values and items of an `exclave.yaml`, aliases counted as what they stand for. */
 export const APP_NODES_MAX = 50_000;
 
