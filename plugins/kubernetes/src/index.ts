@@ -1,0 +1,1 @@
+export { plugin } from "./plugin.ts";
