@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createRepeats } from "./repeats.ts";
+import { createRepeats, rememberFirsts } from "./repeats.ts";
 
 const denied = (actor: string) => ({
   actor,
@@ -41,4 +41,21 @@ test("a peer that is another one every time makes no more rows and takes no more
   const details = { more: 997, since: 7, lastAt: 7 };
   const several = { ...denied("several"), subject: "several", details };
   assert.deepEqual(repeats.due({ all: true }), [several]);
+});
+
+test("what was the first of its kind still is when the work of a transaction runs again", () => {
+  const repeats = createRepeats({ now: () => 0 });
+  const entry = { actor: "a", action: "b", subject: "c", details: {} };
+  const remembered = rememberFirsts(repeats);
+
+  const runs = [1, 2].map(() => {
+    remembered.begin();
+    return [remembered.isFirst(entry), remembered.isFirst(entry)];
+  });
+
+  assert.deepEqual(runs, [
+    [true, false],
+    [true, false],
+  ]);
+  assert.equal(repeats.isFirst(entry), false);
 });

@@ -15,6 +15,31 @@ export interface Repeats {
   due(options?: { readonly all?: boolean }): readonly RepeatedEntry[];
 }
 
+/**
+ * For the work of a transaction, which may run again: what was the first of its kind when the work ran before is
+ * still the first. `begin` is called whenever it runs.
+ */
+export function rememberFirsts(
+  repeats: Pick<Repeats, "isFirst">,
+): Pick<Repeats, "isFirst"> & { begin(): void } {
+  const answers = new Map<string, boolean>();
+  let asked = new Map<string, number>();
+  return {
+    begin() {
+      asked = new Map();
+    },
+    isFirst(entry) {
+      const kind = keyOf(entry);
+      const times = (asked.get(kind) ?? 0) + 1;
+      asked.set(kind, times);
+      const key = `${times} ${kind}`;
+      const answer = answers.get(key) ?? repeats.isFirst(entry);
+      answers.set(key, answer);
+      return answer;
+    },
+  };
+}
+
 interface Kind {
   readonly entry: RepeatedEntry;
   readonly since: number;

@@ -1,6 +1,7 @@
 // A log is complete when it is as long as the agent said at the job's end, and the same bytes. One that
 // is over the server's limit is as complete as it gets; what is missing is on record.
 
+import { rememberFirsts } from "../access/repeats.ts";
 import { audit, type ServerContext } from "../context.ts";
 
 type Context = Pick<ServerContext, "store" | "logs" | "now" | "repeats">;
@@ -27,7 +28,9 @@ export async function closeLog(context: Context, jobId: string): Promise<void> {
   if (size < bytes) return;
   const leftOutBytes = logs.leftOutBytes(size);
   const isSame = size === bytes && (await logs.sha256(job.id, job.attempt)) === sha256;
+  const repeats = rememberFirsts(context.repeats);
   await store.transaction(async (tx) => {
+    repeats.begin();
     const now = await tx.jobs.get(jobId);
     if (!now || now.logComplete) return;
     if (leftOutBytes > 0) {
@@ -44,6 +47,6 @@ export async function closeLog(context: Context, jobId: string): Promise<void> {
     const details = { said: job.log, bytes: size };
     const mismatch = { actor: "server", action: "job.log_mismatch", subject: jobId, details };
     // An agent can show it with every hello.
-    if (context.repeats.isFirst(mismatch)) await audit(tx, context, mismatch);
+    if (repeats.isFirst(mismatch)) await audit(tx, context, mismatch);
   });
 }

@@ -3,6 +3,7 @@
 
 import type { AgentEvent, AppliedComponent } from "@exclave/api";
 import { type AuditEntry, advanceJob, Failure, type Instant, unreachable } from "@exclave/core";
+import { type Repeats, rememberFirsts } from "../access/repeats.ts";
 import { audit, type ServerContext } from "../context.ts";
 import { traceFromRelease } from "../install/deployed-trace.ts";
 import { endUnheard } from "../job/cancel-job.ts";
@@ -21,20 +22,24 @@ export interface CommittedLinkWrite {
   readonly wake: AgentEventWrites["wake"];
 }
 
-type Context = Pick<ServerContext, "store" | "now"> &
-  Partial<Pick<ServerContext, "repeats" | "readApp">>;
+type Context = Pick<ServerContext, "store" | "now"> & {
+  readonly repeats?: Pick<Repeats, "isFirst"> | undefined;
+} & Partial<Pick<ServerContext, "readApp">>;
 type EventContext = Context & { readonly isHealthOften: () => boolean };
 const NOTHING: CommittedLinkWrite = { jobs: [], wake: {} };
 
 export function commitLinkWrite(
-  context: Context,
+  given: Context,
   agentId: string,
   epoch: number,
   write: LinkWrite,
   /** Whether this agent told of more changes of health than are a row each. */
   { isHealthOften = () => false }: { readonly isHealthOften?: () => boolean } = {},
 ): Promise<CommittedLinkWrite> {
+  const repeats = given.repeats && rememberFirsts(given.repeats);
+  const context = { ...given, repeats };
   return context.store.transaction(async (tx) => {
+    repeats?.begin();
     const agent = await fencedAgent(tx, agentId, write.kind === "session" ? epoch - 1 : epoch);
     switch (write.kind) {
       case "session":

@@ -1,6 +1,7 @@
 // The agents that are connected, each by the one session that speaks for it.
 
 import { type Audience, Instant } from "@exclave/core";
+import { rememberFirsts } from "../access/repeats.ts";
 import { type AgentWatch, audit, type ServerContext } from "../context.ts";
 import type { AgentRow } from "../store/rows.ts";
 import type { Looks } from "./session/link-effects.ts";
@@ -86,13 +87,15 @@ export function createLiveAgents(
   async function noteGoodbye({ id }: AgentRow): Promise<void> {
     const { store, now, log } = context();
     try {
+      const repeats = rememberFirsts(context().repeats);
       const agent = await store.transaction(async (tx) => {
+        repeats.begin();
         const row = await tx.agents.get(id);
         if (!row) return undefined;
         await tx.agents.put({ ...row, seenAt: now() });
         const details = { epoch: row.sessionEpoch };
         const gone = { actor: id, action: "agent.disconnected", subject: row.audience, details };
-        if (context().repeats.isFirst(gone)) await audit(tx, context(), gone);
+        if (repeats.isFirst(gone)) await audit(tx, context(), gone);
         return row;
       });
       if (agent) onPresence(agent);

@@ -32,9 +32,10 @@ export const SOURCE_HANDLERS: readonly Handler[] = [
       subject: digest,
       details: { sizeBytes },
     };
+    const isFirst = context.repeats.isFirst(uploaded);
     await context.store.transaction(async (tx) => {
       await tx.sources.put({ digest, sizeBytes, uploadedAt: context.now() });
-      if (context.repeats.isFirst(uploaded)) await audit(tx, context, uploaded);
+      if (isFirst) await audit(tx, context, uploaded);
     });
     return { digest, sizeBytes };
   }),

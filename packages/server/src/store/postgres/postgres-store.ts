@@ -1,5 +1,5 @@
-// The store in a PostgreSQL database. Transactions take turns at one row, which also says which server is the
-// newest: one that was replaced and does not know it yet writes nothing more.
+// The store in a PostgreSQL database, which several servers may share. Transactions run side by side and end as if
+// they had come one after the other.
 
 import { Failure } from "@exclave/core";
 import { Kysely, sql } from "kysely";
@@ -7,52 +7,53 @@ import type { Database } from "../sql/database.ts";
 import { newShared, sqlTables } from "../sql/sql-tables.ts";
 import type { Store, Tables } from "../store.ts";
 import { migrate } from "./migrations.ts";
-import { createPostgresDialect } from "./postgres-pool.ts";
+import { createPostgresDialect, type PostgresDialectOptions } from "./postgres-pool.ts";
+import { createSealedAudit, createSealer, createWaitingAudit } from "./sealed-audit.ts";
+import { createTransactions } from "./transactions.ts";
+
+const READERS_MAX = 6;
 
 export async function openPostgresStore(url: string): Promise<Store> {
-  const db = new Kysely<Database>({ dialect: createPostgresDialect(url) });
+  const connect = (options: PostgresDialectOptions = {}) =>
+    new Kysely<Database>({ dialect: createPostgresDialect(url, options) });
+  const writer = connect();
   try {
-    await migrate(db);
-    return createStore(db, await takeOver(db));
+    await migrate(writer);
+    const epoch = await epochOf(writer);
+    const reader = connect({ connectionsMax: READERS_MAX, isReader: true });
+    return createStore(writer, reader, epoch);
   } catch (reason) {
-    await db.destroy();
+    await writer.destroy();
     throw reason;
   }
 }
 
-function createStore(db: Kysely<Database>, epoch: number): Store {
-  const shared = newShared();
-  let last: Promise<unknown> = Promise.resolve();
-
-  return {
-    read: sqlTables(db, { shared }),
-    transaction<Result>(work: (tx: Tables) => Promise<Result>): Promise<Result> {
-      // In this process they wait here, so that those that wait hold no connections.
-      const result = last.then(() => run(work));
-      last = result.catch(() => undefined);
-      return result;
-    },
-    close: () => db.destroy(),
-  };
-
-  function run<Result>(work: (tx: Tables) => Promise<Result>): Promise<Result> {
-    return db.transaction().execute(async (tx) => {
-      const { rows } = await sql<{ epoch: number }>`SELECT epoch FROM turn FOR UPDATE`.execute(tx);
-      if (rows[0]?.epoch !== epoch) {
-        throw new Failure(
-          "conflict",
-          "another server has taken over this database; stop this one, or that one and start this one again",
-        );
-      }
-      return work(sqlTables(tx, { shared }));
-    });
-  }
+async function epochOf(db: Kysely<Database>): Promise<number> {
+  const { rows } = await sql<{ epoch: number }>`SELECT epoch FROM turn`.execute(db);
+  const [row] = rows;
+  if (!row) throw new Failure("conflict", "the database lacks the row that servers begin with");
+  return row.epoch;
 }
 
-async function takeOver(db: Kysely<Database>): Promise<number> {
-  const { rows } = await sql<{ epoch: number }>`
-    UPDATE turn SET epoch = epoch + 1 RETURNING epoch`.execute(db);
-  const [row] = rows;
-  if (!row) throw new Failure("conflict", "the database lacks the row that servers take turns at");
-  return row.epoch;
+function createStore(writer: Kysely<Database>, reader: Kysely<Database>, epoch: number): Store {
+  const transactions = createTransactions(writer, epoch);
+  const sealer = createSealer(writer);
+  const shared = newShared();
+
+  return {
+    read: { ...sqlTables(reader, { shared }), audit: createSealedAudit(reader, sealer.seal) },
+    async transaction<Result>(work: (tx: Tables) => Promise<Result>): Promise<Result> {
+      let hasAppended = false;
+      const result = await transactions.run((connection) => {
+        const audit = createWaitingAudit(connection, () => (hasAppended = true));
+        return work({ ...sqlTables(connection, { shared }), audit });
+      });
+      if (hasAppended) sealer.sealSoon();
+      return result;
+    },
+    async close() {
+      await sealer.stop();
+      await Promise.all([writer.destroy(), reader.destroy()]);
+    },
+  };
 }

@@ -32,7 +32,7 @@ export function createAudit(
 
   return { append, head, after, newest };
 
-  async function append(entry: AuditEntry): Promise<AuditRecord> {
+  async function append(entry: AuditEntry): Promise<void> {
     // What JSON cannot carry would change the hash on the way back.
     const text = JSON.stringify(entry.details);
     const details = JSON.parse(text) as AuditEntry["details"];
@@ -43,7 +43,6 @@ export function createAudit(
       db.insertInto("audit").values(row),
     );
     if (kept) kept.current = { size: record.seq, head: record.hash };
-    return record;
   }
 
   async function head(): Promise<AuditHead> {

@@ -34,6 +34,15 @@ export interface Database {
     readonly job: string;
     readonly body: string;
   };
+  /** Of PostgreSQL: entries that are committed and have no place in the chain yet. */
+  readonly audit_waiting: {
+    readonly id: Generated<number>;
+    readonly at: number;
+    readonly actor: string;
+    readonly action: string;
+    readonly subject: string;
+    readonly details: string;
+  };
   readonly audit: {
     readonly seq: number;
     readonly at: number;
