@@ -2,7 +2,7 @@
 // say something as time passes and end. It is the place where promises about launches are looked at.
 
 import { Failure, JobDocument, type JobLine, type JobName } from "@exclave/core";
-import type { JobExit, JobRun, JobRuntime, JobSpec, LimitEnforcement } from "@exclave/runtime";
+import type { JobExit, JobRun, JobRuntime, JobSpec, RuntimeCapabilities } from "@exclave/runtime";
 import { AT_MOST_ONCE, shownOf } from "./jobs-at-work.ts";
 import { must, note, type World } from "./world.ts";
 
@@ -53,7 +53,21 @@ interface Run {
   waiters: (() => void)[];
 }
 
-const ENFORCES = new Proxy({}, { get: () => "enforced" }) as LimitEnforcement;
+const CAPABILITIES: RuntimeCapabilities = {
+  limits: {
+    memoryBytes: "enforced",
+    processesMax: "enforced",
+    cpus: "enforced",
+    logBytesMax: "enforced",
+    diskBytesMax: "enforced",
+  },
+  isolates: { network: true, files: true },
+  identities: true,
+  output: "kept",
+  streams: "ordered",
+  stoppedExit: "known",
+  leavesPrograms: false,
+};
 
 export function createSimulatedRuntime(world: World, options: RuntimeOptions): SimulatedRuntime {
   const { name, perform, onStart } = options;
@@ -64,7 +78,7 @@ export function createSimulatedRuntime(world: World, options: RuntimeOptions): S
 
   const port: JobRuntime = {
     type: "simulated",
-    enforces: ENFORCES,
+    capabilities: CAPABILITIES,
     async start(spec) {
       faultBefore("start");
       begin(spec);

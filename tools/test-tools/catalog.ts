@@ -42,6 +42,14 @@ export const TEST_TOOLS: readonly TestTool[] = [
     tries: "verifying our signatures with cosign",
     go: goTool("cosign", "github.com/sigstore/cosign/v3", "v3.1.2", "cmd/cosign"),
   },
+  { name: "podman", tries: "jobs as containers, and the whole line on Podman", debian: "podman" },
+  { name: "runc", tries: "jobs as containers, and the whole line on Podman", debian: "runc" },
+  {
+    name: "catatonit",
+    tries: "jobs as containers, and the whole line on Podman",
+    debian: "catatonit",
+  },
+  { name: "busybox", tries: "the runtime contract in containers", debian: "busybox-static" },
   {
     name: "tofu",
     tries: "the Terraform line with OpenTofu",

@@ -88,7 +88,7 @@ export function createAgentEffects(options: AgentEffectsOptions): AgentEffects {
       case "stop":
         return run(() => untilDone(() => stopIfThere(runtime, effect)));
       case "remove":
-        return run(() => untilDone(() => runtime.remove(effect.name)));
+        return run(() => untilDone(() => jobs.remove(effect.name)));
       case "drop_spool":
         return run(() => spool.remove(effect.name));
       case "status":

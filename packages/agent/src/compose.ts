@@ -14,6 +14,7 @@ import { becomeAgent, certificatePathIn } from "./identity/become-agent.ts";
 import { openCertificateFile } from "./identity/certificate-file.ts";
 import { publishImages, readShippedImages } from "./image/publish-images.ts";
 import { createJobs } from "./job/jobs.ts";
+import { openKeptOutputs } from "./job/kept-output.ts";
 import type { Workplace } from "./job/prepare-job.ts";
 import { createSpool } from "./job/spool.ts";
 import { createSqliteJournal } from "./journal/sqlite-journal.ts";
@@ -101,7 +102,8 @@ export async function composeAgent(options: ComposeOptions): Promise<Agent> {
       return { ca: identity.serverCa, proxy, own: shown };
     };
     const timers = createSystemTimers();
-    const jobs = createJobs({ runtime, spool, journal, place, now, timers, log });
+    const kept = await openKeptOutputs(runtime, join(home, "output"));
+    const jobs = createJobs({ runtime, spool, kept, journal, place, now, timers, log });
     const { images } = options;
     const agent = await startAgent({
       identity,

@@ -75,7 +75,7 @@ export async function openPlace(
   const find = createFindStatement({ memory, role, own, withVendor });
   const { app } = identity;
   const gate = createReleaseGate({ kind, app, pinnedRunner: sandbox.runner, memory, find });
-  const holds = holdsIn(registry.url);
+  const holds = holdsIn(registry);
   const runner = createPinnedRunner(join(home, "runner"), registry);
   const install = { id, name, registry, sandbox, holds, runner };
   return { runtime, install, gate, sandboxRules: sandbox };
@@ -107,6 +107,7 @@ function openedWith(registry: OwnRegistry): OwnStatements["withRegistry"] {
     );
     const client = createRegistryClient({
       url: registry.url,
+      ca: registry.ca,
       token: await registry.token(access),
     });
     try {
@@ -130,9 +131,9 @@ function imagesIn(
   return { openImage, seals, onImageChanged };
 }
 
-function holdsIn(url: string): OwnInstall["holds"] {
+function holdsIn({ url, ca }: OwnRegistry): OwnInstall["holds"] {
   return async ({ repository, digest }: ArtifactRef, token: string) => {
-    const client = createRegistryClient({ url, token });
+    const client = createRegistryClient({ url, ca, token });
     try {
       return (await client.headManifest(repository, digest)) !== undefined;
     } finally {

@@ -44,6 +44,7 @@ export * from "./job/line-splitter.ts";
 export * from "./job/output-limits.ts";
 export * from "./limits.ts";
 export * from "./manifest/cancel.ts";
+export * from "./manifest/job-class.ts";
 export * from "./manifest/job-limits.ts";
 export * from "./manifest/manifest.ts";
 export * from "./manifest/verify-manifest.ts";

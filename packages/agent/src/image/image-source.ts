@@ -17,11 +17,11 @@ export interface RegistryImages {
 }
 
 export function createRegistryImages(options: RegistryImages): ImageSource {
-  const { baseLayers, seals, origins, ca, onImageChanged: onChanged } = options;
+  const { baseLayers, seals, origins, ca: vendorCa, onImageChanged: onChanged } = options;
   return { unpack };
 
   async function unpack(
-    { registryUrl, repository, digest, token, credential }: ImageRef,
+    { registryUrl, repository, digest, token, credential, ca = vendorCa }: ImageRef,
     directory: string,
   ): Promise<ImageConfig> {
     const store = createRegistryClient({

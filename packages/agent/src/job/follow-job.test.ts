@@ -13,9 +13,11 @@ async function follow(program: FakeProgram, spool: Spool) {
   const runtime = createFakeRuntime({ programOf: () => program });
   const image = { registryUrl: "http://install.test", repository: "r", digest: DIGEST };
   const { name } = record;
-  await runtime.start({ name, image, files: {}, environment: {}, limits: {}, deadlineMs: 60_000 });
+  const given = { files: {}, environment: {}, limits: {}, deadlineMs: 60_000 };
+  await runtime.start({ name, image, jobClass: "apply", network: "none", ...given });
   return followJob({
     runtime,
+    output: (name, signal) => runtime.output(name, 0, signal),
     spool,
     record,
     secrets: ["hunter22"],

@@ -17,6 +17,8 @@ const INSPECT_MS = 200;
 
 export interface FollowJob {
   readonly runtime: JobRuntime;
+  /** All the job says, from its first byte. */
+  readonly output: (name: JobName, signal: AbortSignal) => AsyncIterable<Uint8Array>;
   readonly spool: Spool;
   readonly record: JobRecord;
   readonly secrets: readonly string[];
@@ -33,12 +35,12 @@ export interface FollowJob {
 }
 
 export async function followJob(job: FollowJob): Promise<EndedJob> {
-  const { runtime, spool, record, secrets, signal } = job;
+  const { spool, record, secrets, signal } = job;
   const { logBytesMax } = job;
   const reader = createJobOutput({ secrets, logBytesMax });
   const writer = await spool.write(record.name);
   try {
-    for await (const chunk of runtime.output(record.name, 0, signal)) {
+    for await (const chunk of job.output(record.name, signal)) {
       await keep(job, writer, reader.read(chunk));
     }
     signal.throwIfAborted();

@@ -10,6 +10,7 @@ import { stepOf } from "../core/job-record.ts";
 import type { JobRecord, Journal, ScheduleEntry, SeenHealth } from "../journal/journal.ts";
 import type { Log } from "../log.ts";
 import { followJob } from "./follow-job.ts";
+import { type KeptOutputs, wholeOutput } from "./kept-output.ts";
 import { prepareJob, type Workplace } from "./prepare-job.ts";
 import { afterRefusedLaunch, type Launch } from "./refused-launch.ts";
 import type { Spool } from "./spool.ts";
@@ -19,6 +20,8 @@ import { lookUpStatus } from "./status-job.ts";
 export interface Jobs {
   launch(record: JobRecord, given: Given): Promise<Launch>;
   follow(record: JobRecord, options: FollowOptions): Promise<EndedJob>;
+  /** Forgets a job whose end is journaled. */
+  remove(name: JobName): Promise<void>;
   lookUpStatus(name: JobName, entry: ScheduleEntry, signal: AbortSignal): Promise<SeenHealth>;
 }
 
@@ -38,6 +41,8 @@ export interface FollowOptions {
 export interface JobsOptions {
   readonly runtime: JobRuntime;
   readonly spool: Spool;
+  /** Where the output of jobs is kept whose runtime rotates it away. */
+  readonly kept?: KeptOutputs | undefined;
   readonly journal: Journal;
   readonly place: Workplace;
   readonly now: () => number;
@@ -48,12 +53,16 @@ export interface JobsOptions {
 const OUTPUTS_KEY = ":outputs-key";
 
 export function createJobs(options: JobsOptions): Jobs {
-  const { runtime, spool, journal, place, now, timers, log } = options;
+  const { runtime, spool, kept, journal, place, now, timers, log } = options;
   /** Secrets of running jobs that are in no journal: a later life of this agent leaves them to the runner. */
   const unjournaled = new Map<JobName, readonly string[]>();
   return {
     launch,
     follow,
+    async remove(name) {
+      await runtime.remove(name);
+      await kept?.remove(name);
+    },
     lookUpStatus: (name, entry, signal) => lookUpStatus(options, name, entry, signal),
   };
 
@@ -82,6 +91,7 @@ export function createJobs(options: JobsOptions): Jobs {
     const secrets = [...journal.jobSecrets(name), ...(unjournaled.get(name) ?? [])];
     const ended = await followJob({
       runtime,
+      output: (name, signal) => wholeOutput({ runtime, kept, name, signal }),
       spool,
       record,
       secrets,

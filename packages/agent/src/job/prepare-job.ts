@@ -11,6 +11,7 @@ import {
   Failure,
   JobDocument,
   type JobName,
+  jobClassOf,
   type Limits,
   leavesOf,
   type Manifest,
@@ -123,8 +124,10 @@ export async function prepareJob(job: PrepareJob, place: Workplace): Promise<Pre
     name,
     image: places.image,
     files: { "job.json": JSON.stringify(document) },
+    jobClass: jobClassOf(step.operation, place.own === undefined && manifest.install !== undefined),
     environment: {},
     limits,
+    network: networkOf(job),
     deadlineMs: manifest.deadlineMs,
     ...(stateVolume !== undefined && { stateVolume }),
   };
@@ -156,13 +159,14 @@ async function inInstall(
     await mustHold(own, place, token);
   }
 
-  const image = { registryUrl: registry.url, ...ownPlace(registry, plugin), token };
+  const { url, ca } = registry;
+  const image = { registryUrl: url, ...ownPlace(registry, plugin), token, ca };
   if (!isSync) {
     const content = {
       artifact: artifact && ownPlace(registry, artifact),
       materials: materials.map((material) => ownPlace(registry, material)),
     };
-    return { image, content, access: { registry: { url: registry.url, token } } };
+    return { image, content, access: { registry: { url, token, ca } } };
   }
 
   const { registryUrl, credential } = mustHaveGrant(grant);
@@ -174,7 +178,7 @@ async function inInstall(
     content: { materials: brought },
     access: {
       registry: { url: registryUrl, credential, ...vendor },
-      pushTo: { url: registry.url, token: pushToken, repository: registry.repository },
+      pushTo: { url, token: pushToken, repository: registry.repository, ca },
     },
     parameters: { mountFrom },
   };
@@ -332,6 +336,11 @@ function joinSecrets({ joinString }: PrepareJob): string[] {
   if (joinString === undefined) return [];
   const secret = decodeJoinString(joinString)?.secret;
   return secret === undefined ? [joinString] : [joinString, secret];
+}
+
+/** A sync brings what lies at the vendor; every other job reaches out only if its manifest says so. */
+function networkOf({ manifest, step }: PrepareJob): JobSpec["network"] {
+  return step.operation === "sync" ? "outbound" : manifest.network;
 }
 
 function stateVolumeOf({ manifest, step }: PrepareJob, { own }: Workplace): string | undefined {

@@ -18,6 +18,8 @@ export async function readSandbox(path: string): Promise<SandboxContract> {
 /** The install's own registry: its address, and tokens for it that say how far they go. */
 export interface OwnRegistry extends RegistryShare {
   readonly url: string;
+  /** In PEM: who vouches for it; the machine's roots unless given. */
+  readonly ca?: string | undefined;
   token(access: readonly Access[]): Promise<string>;
 }
 
@@ -35,9 +37,10 @@ export interface OwnRegistryOptions {
 
 export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnRegistry> {
   const { sandbox, keyPath, install, name, now } = options;
-  const { url, issuer, service, repository, mountFrom } = sandbox.registry;
+  const { url, ca, issuer, service, repository, mountFrom } = sandbox.registry;
   return {
     url,
+    ca,
     repository,
     mountFrom,
     token: async (access) =>

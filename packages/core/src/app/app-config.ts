@@ -4,6 +4,7 @@
 import { z } from "zod";
 import { AppName, ComponentName, ComponentType } from "../ids.ts";
 import { type Limits, LimitsDeclaration } from "../manifest/job-limits.ts";
+import { Network } from "../manifest/manifest.ts";
 
 /** Inputs and secrets are read as `inputs.<name>`, so they are spelt as CEL spells identifiers. */
 const Identifier = z
@@ -72,6 +73,9 @@ export const ComponentDeclaration = z.looseObject({
     .optional()
     .describe("How often its health is looked up"),
   limits: LimitsDeclaration.optional().describe("What one of its jobs may use"),
+  network: Network.optional().describe(
+    "What its jobs reach beside the install's registry: none (the default) or outbound; sandboxes with containers enforce it",
+  ),
   repair: Repair.optional().describe(
     "When it is applied again by itself: health (the default), when it is missing or degraded; auto, when it drifted too; off, never",
   ),
@@ -107,6 +111,7 @@ export interface ComponentConfig {
   readonly dependsOn: readonly ComponentName[];
   readonly statusEverySeconds?: number;
   readonly limits?: Limits;
+  readonly network?: Network;
   readonly repair?: Repair;
   /** The plugin's keys, expressions unevaluated. */
   readonly config: Readonly<Record<string, unknown>>;

@@ -111,7 +111,7 @@ function appFrom({
 }
 
 function componentFrom(declared: ComponentDeclaration): ComponentConfig {
-  const { name, type, source, dependsOn, statusEverySeconds, limits, repair } = declared;
+  const { name, type, source, dependsOn, statusEverySeconds, limits, network, repair } = declared;
   const config = configOf(declared);
   const uses = usesOf(config);
   // Every name in it was found among the components, whose names were parsed.
@@ -123,6 +123,7 @@ function componentFrom(declared: ComponentDeclaration): ComponentConfig {
     dependsOn,
     ...(statusEverySeconds === undefined ? {} : { statusEverySeconds }),
     ...(limits === undefined ? {} : { limits: declaredLimits(limits) }),
+    ...(network === undefined ? {} : { network }),
     ...(repair === undefined ? {} : { repair }),
     config,
     uses: { ...uses, components },

@@ -61,4 +61,6 @@ export const JOB_ENVIRONMENT = {
   stateDirectory: "EXCLAVE_STATE_DIR",
   /** Where a long-running program leaves `<name>.json`, so the sandbox can stop and restart it. */
   runDirectory: "EXCLAVE_RUN_DIR",
+  /** A socket that leads to the install's registry, for a job that has no network to reach it by. */
+  registrySocket: "EXCLAVE_REGISTRY_SOCKET",
 } as const;

@@ -7,6 +7,7 @@ const ok: ResultLine = { type: "result", ok: true };
 const bad: ResultLine = { type: "result", ok: false, failure: { code: "tool", message: "no" } };
 const code = (code: number): JobExit => ({ kind: "code", code });
 const killed: JobExit = { kind: "signal", signal: "SIGKILL" };
+const stopped: JobExit = { kind: "stopped" };
 const lost: JobExit = { kind: "lost", because: "its keeper was killed" };
 
 // biome-ignore format: a table reads as a table.
@@ -20,6 +21,9 @@ const TABLE: readonly [JobExit, ResultLine | undefined, { cancelled?: true; once
   [code(0),                  undefined, {},                  "failed lost"],
   [killed,                   undefined, {},                  "failed killed"],
   [killed,                   undefined, { once: true },      "unknown"],
+  [stopped,                  undefined, {},                  "failed killed"],
+  [stopped,                  undefined, { cancelled: true }, "cancelled"],
+  [stopped,                  undefined, { once: true },      "unknown"],
   [lost,                     undefined, {},                  "failed lost"],
   [lost,                     undefined, { once: true },      "unknown"],
   [{ kind: "deadline" },     undefined, {},                  "failed timeout"],

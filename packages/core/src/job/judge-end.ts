@@ -14,6 +14,8 @@ export type JobExit =
   | { readonly kind: "deadline" }
   /** It went over another of its limits and was ended for it. */
   | { readonly kind: "over-limit"; readonly because: string }
+  /** It was asked to end and did; its runtime forgets how. */
+  | { readonly kind: "stopped" }
   /** It is gone and left no word: its keeper was killed with it. */
   | { readonly kind: "lost"; readonly because: string };
 
@@ -39,7 +41,8 @@ export function judgeEnd({ exit, result, isCancelled, effect, refused }: EndFact
     return failed(code, message);
   }
   const because = `it left no result: ${exitInWords(exit)}`;
-  if (exit.kind === "signal") return interruptedEnd(effect, "killed", because);
+  if (exit.kind === "signal" || exit.kind === "stopped")
+    return interruptedEnd(effect, "killed", because);
   return exit.kind === "lost" ? interruptedEnd(effect, "lost", because) : failed("lost", because);
 }
 
@@ -64,6 +67,8 @@ export function exitInWords(exit: JobExit): string {
       return `its program ended with code ${exit.code}`;
     case "signal":
       return `its program was ended by ${exit.signal}`;
+    case "stopped":
+      return "it was stopped";
     case "deadline":
       return "its deadline passed";
     case "out-of-memory":

@@ -21,6 +21,10 @@ import { Limits } from "./job-limits.ts";
 export const Effect = z.enum(["idempotent", "fenced", "at-most-once"]);
 export type Effect = z.infer<typeof Effect>;
 
+/** `none`: the install's own registry alone. `outbound`: whatever the sandbox's network leads to. */
+export const Network = z.enum(["none", "outbound"]);
+export type Network = z.infer<typeof Network>;
+
 /** Operations a plugin can offer. */
 export const PluginOperation = z.enum([
   "build",
@@ -98,6 +102,8 @@ export const Manifest = z.object({
   notAfter: Instant,
   deadlineMs: z.int().positive(),
   limits: Limits.default({}),
+  /** What the job may reach beside the install's own registry; a sync always reaches the vendor's. */
+  network: Network.default("none"),
   /** After a successful apply the agent checks status this often by itself, also with no server. */
   statusEveryMs: z.int().positive().optional(),
   approval: z.unknown().optional(),

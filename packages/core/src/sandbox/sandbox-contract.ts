@@ -21,6 +21,8 @@ export const SandboxContract = z.looseObject({
   registry: z.looseObject({
     type: z.string().default("embedded"),
     url: z.url(),
+    /** In PEM: who vouches for it, where it has TLS by an authority of its own. */
+    ca: z.string().optional(),
     /** The two names a token for this registry carries: who made it, and for whom. */
     issuer: z.string(),
     service: z.string(),

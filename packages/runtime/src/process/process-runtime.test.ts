@@ -18,9 +18,7 @@ import { createUnderTest } from "./process-runtime.fixture.ts";
 import { isAlive, processTable } from "./process-table.ts";
 
 const isLinux = process.platform === "linux";
-const capabilities = { shell: true, memoryLimit: true, processLimit: true };
-
-describeJobRuntime("the process runtime", createUnderTest, capabilities);
+describeJobRuntime("the process runtime", createUnderTest, { shell: true });
 
 describe("the process runtime after a crash", () => {
   test("starts a job whose keeper never came to take it", async (t) => {
@@ -306,7 +304,7 @@ describe("the process runtime", () => {
   test("says of every limit what it does about it", async (t) => {
     const { runtime } = await createUnderTest(t);
 
-    assert.deepEqual(runtime.enforces, {
+    assert.deepEqual(runtime.capabilities.limits, {
       memoryBytes: "watched",
       processesMax: "watched",
       cpus: "none",

@@ -6,7 +6,7 @@ import { rename, rm } from "node:fs/promises";
 import { dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { asFailure, Failure, JobName } from "@exclave/core";
-import type { JobRun, JobRuntime, JobSpec, LimitEnforcement } from "../job-runtime.ts";
+import type { JobRun, JobRuntime, JobSpec, RuntimeCapabilities } from "../job-runtime.ts";
 import { unenforcedLimits } from "../unenforced-limits.ts";
 import { createDraft, namesIn, sweepDrafts } from "./draft-directory.ts";
 import { endProgram } from "./end-program.ts";
@@ -36,13 +36,21 @@ export interface ProcessRuntimeOptions extends JobPlaces {
 }
 
 const TYPE = "process";
-/** A job is watched by its keeper; nothing here can keep it from taking a processor. */
-const ENFORCES: LimitEnforcement = {
-  memoryBytes: "watched",
-  processesMax: "watched",
-  cpus: "none",
-  logBytesMax: "watched",
-  diskBytesMax: "watched",
+const CAPABILITIES: RuntimeCapabilities = {
+  /** A job is watched by its keeper; nothing here can keep it from taking a processor. */
+  limits: {
+    memoryBytes: "watched",
+    processesMax: "watched",
+    cpus: "none",
+    logBytesMax: "watched",
+    diskBytesMax: "watched",
+  },
+  isolates: { network: false, files: false },
+  identities: false,
+  output: "kept",
+  streams: "ordered",
+  stoppedExit: "known",
+  leavesPrograms: true,
 };
 const REMOVE_GRACE_MS = 5_000;
 
@@ -62,7 +70,7 @@ export function createProcessRuntime(options: ProcessRuntimeOptions): JobRuntime
   const starting = new Map<JobName, Promise<void>>();
   let swept: Promise<void> | undefined;
 
-  return { type: TYPE, enforces: ENFORCES, start, inspect, output, stop, remove, list };
+  return { type: TYPE, capabilities: CAPABILITIES, start, inspect, output, stop, remove, list };
 
   async function start(spec: JobSpec): Promise<void> {
     const earlier = starting.get(spec.name);
@@ -82,7 +90,7 @@ export function createProcessRuntime(options: ProcessRuntimeOptions): JobRuntime
     const job = place(spec.name);
     if (!isThere(job.order)) {
       const image = await images.get(spec.image);
-      const notes = unenforcedLimits(TYPE, ENFORCES, spec.limits);
+      const notes = unenforcedLimits(TYPE, CAPABILITIES.limits, spec.limits);
       await layOutJob({ ...options, jobs }, { spec, image, job, notes });
     }
     // Also heals a crash between the two: without a claim nothing of the job has ever run.

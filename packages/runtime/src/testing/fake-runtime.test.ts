@@ -1,19 +1,28 @@
 import { once } from "node:events";
 import type { ImageRef } from "../job-runtime.ts";
-import { createFakeRuntime, type FakePlace, type FakeProgram } from "./fake-runtime.ts";
+import {
+  createFakeRuntime,
+  type FakePlace,
+  type FakeProgram,
+  type FakeRuntimeOptions,
+} from "./fake-runtime.ts";
 import { describeJobRuntime } from "./job-runtime-contract.ts";
 import type { JobScript } from "./job-script.ts";
 import type { JobRuntimeUnderTest } from "./runtime-under-test.ts";
 
-const capabilities = { shell: false, memoryLimit: false, processLimit: false };
+describeJobRuntime("the fake runtime", () => createUnderTest({}), { shell: false });
+describeJobRuntime(
+  "the fake runtime that rotates output and forgets what was stopped",
+  () => createUnderTest({ outputBytesKept: 6, forgetsStopped: true }),
+  { shell: false },
+);
 
-describeJobRuntime("the fake runtime", createUnderTest, capabilities);
-
-async function createUnderTest(): Promise<JobRuntimeUnderTest> {
+async function createUnderTest(habits: Partial<FakeRuntimeOptions>): Promise<JobRuntimeUnderTest> {
   const programs = new Map<string, FakeProgram>();
   const place: FakePlace = new Map();
   const open = () =>
     createFakeRuntime({
+      ...habits,
       place,
       programOf: ({ image }) => programs.get(image.digest) ?? (async () => 127),
     });

@@ -3,7 +3,14 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { Failure, type JobName } from "@exclave/core";
-import type { JobExit, JobRun, JobRuntime, JobSpec, LimitEnforcement } from "../job-runtime.ts";
+import {
+  type JobExit,
+  type JobRun,
+  type JobRuntime,
+  type JobSpec,
+  outputGap,
+  type RuntimeCapabilities,
+} from "../job-runtime.ts";
 
 /** What a job does; the number it returns is its exit code. */
 export type FakeProgram = (job: FakeJob) => Promise<number>;
@@ -22,6 +29,10 @@ export interface FakeRuntimeOptions {
   /** Given to a second runtime, it knows the first one's jobs. */
   readonly place?: FakePlace;
   readonly deadlineGraceMs?: number;
+  /** Rotates output: so many bytes are there to be read, and no older ones. */
+  readonly outputBytesKept?: number;
+  /** Deletes what was stopped, and knows only that it was. */
+  readonly forgetsStopped?: boolean;
 }
 
 export type FakePlace = Map<JobName, FakeRun>;
@@ -37,19 +48,33 @@ export interface FakeRun {
 }
 
 const POLL_MS = 5;
-/** Its jobs are functions of this process: there is nothing to measure. */
-const ENFORCES: LimitEnforcement = {
-  memoryBytes: "none",
-  processesMax: "none",
-  cpus: "none",
-  logBytesMax: "none",
-  diskBytesMax: "none",
+/** Its jobs are functions of this process: there is nothing to measure and nothing between them. */
+const CAPABILITIES: RuntimeCapabilities = {
+  limits: {
+    memoryBytes: "none",
+    processesMax: "none",
+    cpus: "none",
+    logBytesMax: "none",
+    diskBytesMax: "none",
+  },
+  isolates: { network: false, files: false },
+  identities: false,
+  output: "kept",
+  streams: "ordered",
+  stoppedExit: "known",
+  leavesPrograms: false,
 };
 
 export function createFakeRuntime(options: FakeRuntimeOptions): JobRuntime {
   const { programOf, place = new Map(), deadlineGraceMs = 100 } = options;
+  const { outputBytesKept = Number.POSITIVE_INFINITY, forgetsStopped = false } = options;
+  const capabilities: RuntimeCapabilities = {
+    ...CAPABILITIES,
+    output: outputBytesKept === Number.POSITIVE_INFINITY ? "kept" : "rotated",
+    stoppedExit: forgetsStopped ? "forgotten" : "known",
+  };
 
-  return { type: "fake", enforces: ENFORCES, start, inspect, output, stop, remove, list };
+  return { type: "fake", capabilities, start, inspect, output, stop, remove, list };
 
   async function start(spec: JobSpec): Promise<void> {
     if (place.has(spec.name)) return;
@@ -78,7 +103,10 @@ export function createFakeRuntime(options: FakeRuntimeOptions): JobRuntime {
     let position = from;
     while (!signal.aborted) {
       const isLast = run.exit !== undefined;
-      const chunk = Buffer.concat(run.output).subarray(position);
+      const said = Buffer.concat(run.output);
+      const oldest = Math.max(0, said.length - outputBytesKept);
+      if (position < oldest) throw outputGap(name, position, oldest);
+      const chunk = said.subarray(position);
       position += chunk.length;
       if (chunk.length > 0) yield chunk;
       if (isLast) return;
@@ -88,7 +116,7 @@ export function createFakeRuntime(options: FakeRuntimeOptions): JobRuntime {
 
   async function stop(name: JobName, graceMs: number): Promise<void> {
     const run = place.get(name);
-    if (run) await endRun(run, graceMs, undefined);
+    if (run) await endRun(run, graceMs, forgetsStopped ? { kind: "stopped" } : undefined);
   }
 
   async function remove(name: JobName): Promise<void> {

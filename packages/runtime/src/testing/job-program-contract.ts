@@ -6,22 +6,11 @@ import { describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ended, outputText } from "./job-observation.ts";
 import { shell } from "./job-script.ts";
-import {
-  type Capabilities,
-  type CreateRuntime,
-  cleanUp,
-  said,
-  specOf,
-  started,
-} from "./runtime-under-test.ts";
+import { type CreateRuntime, cleanUp, said, specOf, started } from "./runtime-under-test.ts";
 
 const GRACE_MS = 5_000;
 
-export function describePrograms(
-  name: string,
-  create: CreateRuntime,
-  { memoryLimit, processLimit }: Capabilities,
-): void {
+export function describePrograms(name: string, create: CreateRuntime): void {
   describe(`${name} keeps the job runtime contract for real programs`, () => {
     test("a job goes on after the process that started it was killed, and is found again", async (t) => {
       const under = await create(t);
@@ -41,7 +30,7 @@ export function describePrograms(
       assert.equal(await outputText(under.runtime, spec.name), "before\nafter\n");
     });
 
-    test("keeps stdout and stderr in the order they were written", async (t) => {
+    test("keeps each of stdout and stderr in the order it was written", async (t) => {
       const { runtime, name } = await started(
         create,
         t,
@@ -49,7 +38,10 @@ export function describePrograms(
       );
       await ended(runtime, name);
 
-      assert.equal(await outputText(runtime, name), "1\n2\n3\n4\n");
+      const text = await outputText(runtime, name);
+      const order = (stream: string) => text.replace(new RegExp(`[^${stream}]`, "g"), "");
+      assert.deepEqual([text.length, order("13"), order("24")], [8, "13", "24"]);
+      if (runtime.capabilities.streams === "ordered") assert.equal(text, "1\n2\n3\n4\n");
     });
 
     test("gives a large output whole", async (t) => {
@@ -70,7 +62,7 @@ export function describePrograms(
 
       const exit = await ended(runtime, name);
 
-      assert.ok(exit.kind === "code" && exit.code >= 126, JSON.stringify(exit));
+      assert.ok(exit.kind === "code" && exit.code > 0, JSON.stringify(exit));
       assert.notEqual(await outputText(runtime, name), "");
     });
 
@@ -100,10 +92,10 @@ export function describePrograms(
 
       assert.ok(lines.includes("GIVEN=yes"));
       const own = ["EXCLAVE_JOB_DIR", "EXCLAVE_RUN_DIR", "GIVEN", "HOME", "PATH", "TMPDIR"];
-      // Shells set these three for themselves.
-      const unknown = names.filter((name) => !own.includes(name));
+      // Shells set these three for themselves, container engines the other three.
+      const others = ["PWD", "SHLVL", "_", "HOSTNAME", "TERM", "container"];
       assert.deepEqual(
-        unknown.filter((name) => !["PWD", "SHLVL", "_"].includes(name)),
+        names.filter((name) => ![...own, ...others].includes(name)),
         [],
       );
     });
@@ -194,49 +186,50 @@ export function describePrograms(
       assert.equal(await outputText(runtime, name), "ready\n");
     });
 
-    if (memoryLimit) {
-      test("ends a job that eats more memory than it may, and no other", async (t) => {
-        const under = await create(t);
-        const neighbour = await specOf(under, { says: ["ready"], ends: "on-sigterm" });
-        // It grows by holding on to text: no tool beyond the shell is needed.
-        const eat = shell('x=0123456789; while :; do x="$x$x"; done');
-        const greedy = {
-          ...(await specOf(under, eat)),
-          limits: { memoryBytes: 128 * 1024 * 1024 },
-        };
-        cleanUp(t, under.runtime, neighbour.name, greedy.name);
+    test("ends a job that eats more memory than it may, and no other", async (t) => {
+      const under = await create(t);
+      const neighbour = await specOf(under, { says: ["ready"], ends: "on-sigterm" });
+      // It grows by holding on to text: no tool beyond the shell is needed.
+      const eat = shell('x=0123456789; while :; do x="$x$x"; done');
+      const greedy = {
+        ...(await specOf(under, eat)),
+        limits: { memoryBytes: 128 * 1024 * 1024 },
+      };
+      cleanUp(t, under.runtime, neighbour.name, greedy.name);
 
-        await under.runtime.start(neighbour);
-        await under.runtime.start(greedy);
+      await under.runtime.start(neighbour);
+      await under.runtime.start(greedy);
 
-        assert.deepEqual(await ended(under.runtime, greedy.name), { kind: "out-of-memory" });
-        assert.deepEqual(await under.runtime.inspect(neighbour.name), { kind: "running" });
+      assert.deepEqual(await ended(under.runtime, greedy.name), { kind: "out-of-memory" });
+      assert.deepEqual(await under.runtime.inspect(neighbour.name), { kind: "running" });
+    });
+
+    test("lets a job within its memory limit be", async (t) => {
+      const { runtime, name } = await started(create, t, shell("sleep 0.6; exit 0"), {
+        limits: { memoryBytes: 128 * 1024 * 1024 },
       });
 
-      test("lets a job within its memory limit be", async (t) => {
-        const { runtime, name } = await started(create, t, shell("sleep 0.6; exit 0"), {
-          limits: { memoryBytes: 128 * 1024 * 1024 },
-        });
+      assert.deepEqual(await ended(runtime, name), { kind: "code", code: 0 });
+    });
 
-        assert.deepEqual(await ended(runtime, name), { kind: "code", code: 0 });
-      });
-    }
+    test("holds a job to the processes it may have, and ends it or lets it start no more", async (t) => {
+      const { runtime, name } = await started(
+        create,
+        t,
+        shell(`${"sleep 30 & ".repeat(40)} wait`),
+        { limits: { processesMax: 4 } },
+      );
 
-    if (processLimit) {
-      test("ends a job that starts more processes than it may", async (t) => {
-        const { runtime, name } = await started(
-          create,
-          t,
-          shell("for i in 1 2 3 4 5 6 7 8; do sleep 30 & done; wait"),
-          { limits: { processesMax: 4 } },
-        );
+      const exit = await ended(runtime, name);
 
-        const exit = await ended(runtime, name);
-
-        assert.ok(exit.kind === "over-limit", JSON.stringify(exit));
-        assert.match(exit.because, /[5-9] processes and may have 4/);
-        assert.match(await outputText(runtime, name), /[5-9] processes and may have 4/);
-      });
-    }
+      if (runtime.capabilities.limits.processesMax === "enforced") {
+        // The kernel refuses the next process; what the job makes of that is its own business.
+        assert.ok(exit.kind === "code" && exit.code !== 0, JSON.stringify(exit));
+        return;
+      }
+      assert.ok(exit.kind === "over-limit", JSON.stringify(exit));
+      assert.match(exit.because, /[0-9]+ processes and may have 4/);
+      assert.match(await outputText(runtime, name), /[0-9]+ processes and may have 4/);
+    });
   });
 }

@@ -21,12 +21,10 @@ export interface JobRuntimeUnderTest {
   readonly killEverything?: (name: JobName) => Promise<void>;
 }
 
-/** What not every runtime can offer. What is left out here is not tested. */
-export interface Capabilities {
+/** What the suite cannot read off a runtime's own capabilities. */
+export interface SuiteOptions {
   /** Runs real programs, so that scripts may be shell. */
   readonly shell: boolean;
-  readonly memoryLimit: boolean;
-  readonly processLimit: boolean;
 }
 
 export type CreateRuntime = (t: TestContext) => Promise<JobRuntimeUnderTest>;
@@ -82,7 +80,9 @@ export async function specOf(under: JobRuntimeUnderTest, script: JobScript): Pro
     image: await under.image(script),
     files: {},
     environment: {},
+    jobClass: "apply",
     limits: {},
+    network: "none",
     deadlineMs: 60_000,
   };
 }

@@ -97,6 +97,7 @@ function componentOrder(
     ...(step.kind === "destroy" && { rollback: true }),
     step: manifestStepOf(step, deployed, indexes.get(release)),
     limits: wanted?.limits,
+    network: wanted?.network,
     inputs,
     generatedSecrets,
     ...(step.kind === "apply" && statusEveryMs !== undefined ? { statusEveryMs } : {}),

@@ -17,6 +17,7 @@ import {
   Manifest,
   type ManifestStep,
   manifestBytes,
+  type Network,
   refuseDeadline,
   toBase64,
 } from "@exclave/core";
@@ -44,6 +45,7 @@ export interface JobOrder {
   readonly statusEveryMs?: number;
   /** What its component asks for; the rest is the operation's default. */
   readonly limits?: Limits | undefined;
+  readonly network?: Network | undefined;
   readonly deadlineMs?: number;
   /** What it needs from the vendor's registry; nothing for jobs that run from the install's own. */
   readonly reads?: readonly ArtifactRef[];
@@ -170,6 +172,7 @@ async function manifestFor(tx: Tables, order: JobOrder, now: Instant): Promise<M
     deadlineMs: order.deadlineMs ?? deadlineMs(order.step.operation),
     statusEveryMs: order.statusEveryMs,
     limits: limitsFor(order.step.operation, order.limits),
+    network: order.network,
     requestedBy: order.requestedBy,
     because: order.because,
   });
