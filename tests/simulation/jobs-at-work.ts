@@ -10,6 +10,8 @@ export interface AtWork {
   /** The setup agent made a place for an install: its agent is started there. */
   onSetUp(document: JobDocument): void;
   onTornDown(install: string): void;
+  /** Whether there is a place of that install's: what a look at its sandbox says. */
+  isStanding(install: string): boolean;
   /** When somebody last asked for something to be done again. */
   askedAt(install: string): number;
 }
@@ -50,11 +52,23 @@ export function perform(
     return { lines: [log, said as JobLine], takesMs, ok: false };
   }
   return {
-    lines: [log, ...linesOf(document)],
+    lines: [log, ...(isLook(home(), document) ? lookedAt(document, atWork) : linesOf(document))],
     takesMs,
     ok: true,
     onEnd: () => act(home(), document, atWork),
   };
+}
+
+function isLook({ kind }: Home, { operation }: JobDocument): boolean {
+  return kind === "setup" && operation === "status";
+}
+
+/** As the sandbox itself says it, when its agent is gone. */
+function lookedAt({ installId = "" }: JobDocument, { isStanding }: AtWork): JobLine[] {
+  const seen = isStanding(installId)
+    ? ({ health: "healthy", because: "it stands" } as const)
+    : ({ health: "missing", because: "there is no such place" } as const);
+  return [{ type: "result", ok: true, ...seen }];
 }
 
 function linesOf({ operation, component }: JobDocument): JobLine[] {

@@ -205,6 +205,8 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
     metrics: { jobTold() {} },
     followers: { enter: () => () => undefined, expect() {}, stop() {} },
     repeats: createRepeats({ now }),
+    // Whoever is not known here is not answered: an answer would come late, by the machine's clock.
+    failedLogins: { fail: () => undefined, answered() {} },
     readApp,
     publicUrl: () => "http://127.0.0.1",
     caFingerprint: () => undefined,

@@ -131,6 +131,7 @@ function addAgent(
   const atWork: AtWork = {
     onSetUp: (document) => setUp(parts, document),
     onTornDown: (install) => tearDown(parts, install),
+    isStanding: (install) => parts.agents.get(install)?.home.isGone === false,
     askedAt: (install) => parts.operator.askedAt(install),
   };
   const runtime: SimulatedRuntime = createSimulatedRuntime(world, {

@@ -173,7 +173,7 @@ function makeRelease(number: number, createdAt: Instant): Released {
       {
         type: "local",
         image: refNamed("exclave/sandboxes/local"),
-        effects: { apply: "idempotent", destroy: "idempotent" },
+        effects: { apply: "idempotent", destroy: "idempotent", status: "idempotent" },
       },
     ],
     signJob: null,

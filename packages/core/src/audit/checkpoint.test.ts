@@ -63,6 +63,16 @@ describe("a record", () => {
     assert.equal(lying.kind, "refused");
   });
 
+  test("that was set back twice is taken as far as the deeper of the two kept it", () => {
+    const deep = { keptSize: 4, head: hash("d"), at: at(11) };
+    const setBack = [deep, { keptSize: 7, head: hash("k"), at: at(12) }];
+    const shown = checkpoint(9, "n", { setBack });
+
+    const taken = judgeRecord({ seen, checkpoint: shown, heads: [head(5, "x")] });
+
+    assert.equal(taken.kind === "set_back" && taken.keptSize, 4);
+  });
+
   test("that was rewritten is not excused by a set-back from before it was seen, or one that lost nothing", () => {
     const heads = [head(5, "a"), head(10, "y")];
     const old = checkpoint(12, "z", { setBack: [{ keptSize: 7, head: hash("k"), at: at(9) }] });

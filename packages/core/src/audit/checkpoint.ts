@@ -94,10 +94,11 @@ export function judgeRecord({
   const missed = misses(seen);
   if (!missed && checkpoint.size >= last.size) return { kind: "continues" };
 
-  // Declared after the last checkpoint was made, and covering everything that does not fit.
-  const declared = checkpoint.setBack.findLast(
-    ({ at, keptSize }) => at >= last.at && keptSize < last.size,
-  );
+  // Declared after the last checkpoint was made, and covering everything that does not fit. Of several the
+  // one that kept least counts: what it lost, no later one brought back.
+  const [declared] = checkpoint.setBack
+    .filter(({ at, keptSize }) => at >= last.at && keptSize < last.size)
+    .toSorted((one, other) => one.keptSize - other.keptSize);
   if (declared && !misses(seen.filter(({ size }) => size <= declared.keptSize))) {
     const because = `the server lost its record after row ${declared.keptSize}; row ${last.size} was seen before`;
     return { kind: "set_back", keptSize: declared.keptSize, because };

@@ -13,6 +13,7 @@ import {
   type SandboxFacts,
   type SandboxRecord,
   setupAgain,
+  WORD_WITHIN_MS,
 } from "./plan-sandbox.ts";
 
 const RELEASE = {
@@ -105,6 +106,33 @@ test("of an install that is to be destroyed is set up again where its agent is g
   assert.equal(plan(asked, { components, isAgentOnline: false }).kind, "setup");
   assert.equal(plan(asked, { components }).kind, "ready");
   assert.equal(plan(asked).kind, "teardown");
+});
+
+test("is not taken down before an agent that knows more than the server has told what is there", () => {
+  const agent = { seenAt: AT, everConnected: true, isInventoryWanted: true };
+  const told = { ...agent, isInventoryWanted: false };
+
+  const untold = plan({ mode: "destroyed" }, { agent, isAgentOnline: false });
+
+  assert.equal(untold.kind === "wait" && untold.hold.command, "exclave install setup acme");
+  assert.equal(plan({ mode: "destroyed" }, { agent: told, isAgentOnline: false }).kind, "teardown");
+});
+
+test("is not taken down by a server that was just started before its agent could have come back", () => {
+  const serverStartedAt = AT;
+  const agent = { seenAt: Instant.parse(AT - 1), everConnected: true };
+  const away = { agent, isAgentOnline: false, serverStartedAt };
+  const at = (ms: number, facts: Partial<SandboxFacts> = {}) =>
+    plan({ mode: "destroyed" }, { ...away, ...facts }, Instant.parse(AT + ms));
+
+  const waiting = at(1_000);
+
+  assert.equal(waiting.kind === "wait" && waiting.hold.until, AT + WORD_WITHIN_MS);
+  assert.equal(at(WORD_WITHIN_MS).kind, "teardown");
+  assert.equal(at(1_000, { isAgentOnline: true }).kind, "teardown");
+  assert.equal(at(2_000, { agent: { ...agent, seenAt: Instant.parse(AT + 1) } }).kind, "teardown");
+  assert.equal(at(-1, { agent: { ...agent, seenAt: AT } }).kind, "teardown", "of a clock set back");
+  assert.equal(at(1_000, { agent: { ...agent, everConnected: false } }).kind, "teardown");
 });
 
 test("waits for what it needs, and says for what", () => {

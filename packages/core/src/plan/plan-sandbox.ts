@@ -50,9 +50,13 @@ export interface SandboxFacts {
   readonly agent?: {
     readonly seenAt: Instant;
     readonly everConnected: boolean;
+    /** The server was set back, and the agent has not told yet what it did meanwhile. */
+    readonly isInventoryWanted?: boolean;
   };
   readonly isAgentOnline: boolean;
   readonly isSetupOnline: boolean;
+  /** When the server that decides was started: before, another backup may have been its memory. */
+  readonly serverStartedAt?: Instant;
   /** The release the sandbox is set up from, or taken down by. */
   readonly sandboxRelease?: {
     readonly id: string;
@@ -100,13 +104,16 @@ export function planSandbox(facts: SandboxFacts, now: Instant): SandboxPlan {
   if (sandboxState === "absent") return { kind: "gone" };
   // What is deployed, or may be, goes first, by the install's own agent: one that is gone is brought back.
   const isDeployed = facts.components.some(isThere);
+  const isUntold = facts.agent?.isInventoryWanted ?? false;
   // Whoever reads a log or runs a debug command does not hold the end of the install back.
   const job = open.find(({ purpose }) => purpose.kind !== "request");
-  if (isDeployed || job) {
+  if (isDeployed || isUntold || job) {
     const repair = planRepair(facts, now);
-    if (repair.kind !== "ready" || isDeployed || !job) return repair;
-    return waitForJob(job, facts);
+    if (repair.kind !== "ready" || isDeployed) return repair;
+    return job ? waitForJob(job, facts) : waitForInventory(facts);
   }
+  const unheard = waitForWord(facts, now);
+  if (unheard) return unheard;
   const because = "every component is gone, and the install is to be destroyed";
   return hindrance(facts, "teardown", now) ?? { kind: "teardown", because };
 }
@@ -216,6 +223,35 @@ function waitForJob({ id, operation, state }: OpenJob, facts: SandboxFacts): San
   if (agent.status === "online") return wait(because, byItself("the job ends"));
   const away = agentHold(agent, facts.install.name);
   return wait(`${because}, and ${away.because}`, away);
+}
+
+/** The server was set back: what it does not know of is there all the same, and its agent knows. */
+function waitForInventory(facts: SandboxFacts): SandboxPlan {
+  const because = "its agent knows more than this server, and has not told what there is";
+  const agent = seenAgent(facts);
+  if (agent.status === "online") return wait(because, byItself("the agent's inventory has come"));
+  const away = agentHold(agent, facts.install.name);
+  return wait(`${because}: ${away.because}`, away);
+}
+
+/** How long an agent has to come back to a server that was started anew. */
+export const WORD_WITHIN_MS = 120_000;
+
+/**
+ * A server that was just started cannot know whether a backup was restored meanwhile. Its agents can: what they
+ * deployed since that backup they tell when they come back, and nothing is taken down before they could.
+ */
+function waitForWord(
+  { agent, isAgentOnline, serverStartedAt }: SandboxFacts,
+  now: Instant,
+): SandboxPlan | undefined {
+  if (isAgentOnline || !agent?.everConnected || serverStartedAt === undefined) return undefined;
+  if (agent.seenAt >= serverStartedAt || now < serverStartedAt) return undefined;
+  const until = (serverStartedAt + WORD_WITHIN_MS) as Instant;
+  if (now >= until) return undefined;
+  const because = "the server was started anew, and the agent has not come back to it yet";
+  const endsWhen = `the agent connects again, at the latest at ${new Date(until).toISOString()}`;
+  return wait(because, { endsWhen, until });
 }
 
 function hindrance(

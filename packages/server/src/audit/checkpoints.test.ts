@@ -17,6 +17,7 @@ import {
   type SeenCheckpoint,
 } from "@exclave/core";
 import { verifySignature } from "@exclave/machine";
+import { agentRow } from "../testing/rows.ts";
 import { type TestServer, testServer } from "../testing/test-server.ts";
 
 async function show({ server }: TestServer, sizes: readonly number[]) {
@@ -112,6 +113,7 @@ test("a server from an older backup says that its record was set back, once, and
 
 test("a server whose database alone is an older one declares it before its record grows again", async (t) => {
   const first = await testServer(t);
+  await first.server.context.store.transaction((tx) => tx.agents.put(agentRow()));
   await grow(first, 2);
   await first.stop();
   const database = join(first.data, "exclave.db");
@@ -123,9 +125,16 @@ test("a server whose database alone is an older one declares it before its recor
   for (const ending of ["", "-wal", "-shm"]) await rm(database + ending, { force: true });
   await copyFile(`${database}.backup`, database);
   const third = await testServer(t, { data: first.data });
+  const agents = await third.server.context.store.read.agents.all();
+  assert.deepEqual(
+    agents.map(({ isInventoryWanted }) => isInventoryWanted),
+    [true],
+    "what an agent did meanwhile is asked of it, also while it is away",
+  );
   // Nobody who saw more has come yet, and it is started once more.
-  await grow(third, 9);
+  await grow(third, 1);
   const fourth = await third.restart();
+  await grow(fourth, 9);
 
   const shown = await show(
     fourth,

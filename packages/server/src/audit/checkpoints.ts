@@ -12,7 +12,7 @@ import {
   type Instant,
   SetBack,
 } from "@exclave/core";
-import type { Store } from "../store/store.ts";
+import type { Store, Tables } from "../store/store.ts";
 import type { Trust } from "../trust/trust.ts";
 
 export interface SignedCheckpoint {
@@ -67,7 +67,7 @@ export async function openCheckpoints({
   let signing: Promise<SignedCheckpoint> | undefined;
   let longest = await shownSize.read();
   // At once: a record that grew beyond what was seen of it would be taken for a rewritten one.
-  if (longest > kept.size) await declareSetBack("server", longest);
+  if (longest > kept.size) await declareSetBack("server", longest, wantInventories);
 
   return {
     async latest() {
@@ -99,15 +99,23 @@ export async function openCheckpoints({
     noteShown: (agent, size) => void shown.set(agent, size),
   };
 
-  async function declareSetBack(actor: string, seenSize: number): Promise<void> {
+  async function declareSetBack(
+    actor: string,
+    seenSize: number,
+    also: (tx: Tables) => Promise<void> = async () => undefined,
+  ): Promise<void> {
     const at = now();
     const setBack = { keptSize: kept.size, head: kept.head, at };
     setBacks.push(setBack);
     cached = undefined;
     const details = { ...setBack, seenSize };
-    await store.transaction((tx) =>
-      tx.audit.append({ at, actor, action: SET_BACK, subject: RECORD, details }),
-    );
+    await store.transaction(async (tx) => {
+      await tx.audit.append({ at, actor, action: SET_BACK, subject: RECORD, details });
+      await also(tx);
+    });
+    // What it was longer than is said: to say it once more at the next start would be no news.
+    longest = kept.size;
+    await shownSize.keep(longest);
   }
 
   async function sign(trustVersion: number): Promise<SignedCheckpoint> {
@@ -122,6 +130,13 @@ export async function openCheckpoints({
     const envelope = await trust().seal("checkpoint", CHECKPOINT_PAYLOAD_TYPE, payload);
     cached = { checkpoint, envelope, trustVersion };
     return cached;
+  }
+}
+
+/** What agents did meanwhile is asked of each, also of one that is away: until then nothing of it is taken for gone. */
+async function wantInventories(tx: Tables): Promise<void> {
+  for (const agent of await tx.agents.all()) {
+    await tx.agents.put({ ...agent, isInventoryWanted: true });
   }
 }
 

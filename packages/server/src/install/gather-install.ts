@@ -43,12 +43,18 @@ export interface InstallFacts {
   /** What the agent's connection says of its looks; absent while it is away. */
   readonly watch?: AgentWatch;
   readonly isSetupOnline: boolean;
+  readonly serverStartedAt: Instant;
   /** The release its sandbox is set up from, or taken down by. */
   readonly sandboxRelease?: ReleaseRow;
 }
 
 export async function gatherInstall(
-  { store, readApp, presence }: Pick<ServerContext, "store" | "readApp" | "presence">,
+  {
+    store,
+    readApp,
+    presence,
+    startedAt,
+  }: Pick<ServerContext, "store" | "readApp" | "presence" | "startedAt">,
   install: InstallRow,
 ): Promise<InstallFacts> {
   const tx = store.read;
@@ -72,6 +78,7 @@ export async function gatherInstall(
     isAgentOnline: presence.isOnline(install.id),
     ...(watch ? { watch } : {}),
     isSetupOnline: presence.isOnline("setup"),
+    serverStartedAt: startedAt,
     ...(sandboxRelease ? { sandboxRelease } : {}),
   };
 }

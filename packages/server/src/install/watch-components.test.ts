@@ -21,6 +21,7 @@ function facts(watchAskedAt: number | null): InstallFacts {
     isAgentOnline: true,
     watch: { since: AT, looks: new Map() },
     isSetupOnline: true,
+    serverStartedAt: AT,
   };
 }
 

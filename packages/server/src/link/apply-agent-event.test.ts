@@ -454,20 +454,29 @@ test("a job whose end was told to a state that is lost is ended, though its agen
   const open = [
     jobRow({ id: jobId("a"), state: RUNNING }),
     jobRow({ id: jobId("b"), state: RUNNING }),
+    jobRow({ id: jobId("c"), state: { ...RUNNING, status: "offered" } }),
   ];
   const jobs = [
     { job: jobId("a"), attempt: 1, state: "ended" },
     { job: jobId("b"), attempt: 1, state: "running" },
+    { job: jobId("c"), attempt: 1, state: "ended" },
   ];
 
+  // The last one was offered once more since the server was set back.
   const result = apply(
     { type: "inventory", at: 1, jobs },
-    { inventory: inventory(open), install: installRow() },
+    {
+      inventory: inventory(open, { undelivered: new Set([jobId("c")]) }),
+      install: installRow(),
+    },
   );
 
   assert.deepEqual(
     result.jobs.map(({ id, state }) => [id, state.status]),
-    [[jobId("a"), "unknown"]],
+    [
+      [jobId("a"), "unknown"],
+      [jobId("c"), "unknown"],
+    ],
   );
 });
 

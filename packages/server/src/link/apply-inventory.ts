@@ -28,15 +28,13 @@ export function applyInventory(
   event: Inventory,
 ): { readonly writes: AgentEventWrites; readonly details: Record<string, unknown> } {
   const { open = [], undelivered } = facts.inventory ?? {};
-  // Ends are told before an inventory: one of a job that is open here was told before this server was set back.
-  const found = new Set(
-    event.jobs
-      .filter(({ state }) => state !== "ended")
-      .map(({ job, attempt }) => `${job}/${attempt}`),
-  );
-  const lost = open.filter(
-    ({ id, attempt }) => !found.has(`${id}/${attempt}`) && !undelivered?.has(id),
-  );
+  const states = new Map(event.jobs.map(({ job, attempt, state }) => [`${job}/${attempt}`, state]));
+  // Ends are told before an inventory: one of a job that is open here was told before this server was set
+  // back, also where it has offered the job once more since.
+  const lost = open.filter(({ id, attempt }) => {
+    const state = states.get(`${id}/${attempt}`);
+    return state === "ended" || (state === undefined && !undelivered?.has(id));
+  });
   let after = writes({});
   for (const job of lost) after = abandonJob(facts, after, job);
   const details = { found: event.jobs, abandoned: after.jobs.map(({ id }) => id) };

@@ -164,6 +164,7 @@ export function installFacts(facts: Partial<InstallFacts> = {}): InstallFacts {
     open: [],
     isAgentOnline: true,
     isSetupOnline: true,
+    serverStartedAt: AT,
     ...facts,
   };
 }

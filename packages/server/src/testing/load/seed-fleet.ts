@@ -179,6 +179,7 @@ export function factsOf(
     isAgentOnline: true,
     watch: { since: now(), looks: new Map() },
     isSetupOnline: false,
+    serverStartedAt: now(),
     sandboxRelease: release,
   };
 }
