@@ -30,7 +30,8 @@ export async function viewJob(
     exitCode: job.exitCode,
     plan: job.plan,
     report: job.report,
-    logBytes: await logs.sizeBytes(job.id, job.attempt),
+    // Nobody has it yet who could write one.
+    logBytes: job.state.status === "queued" ? 0 : await logs.sizeBytes(job.id, job.attempt),
     logComplete: job.logComplete,
     manifestDigest: job.manifestDigest,
   };

@@ -76,7 +76,8 @@ function moveJob(facts: AgentEventFacts, move: JobEvent): AgentEventWrites {
   return writes({
     jobs: [{ ...job, state, startedAt }],
     audit: [record(facts, event.type.replace("job_", "job."), job.id, jobDetails(job))],
-    wake: wakeFor(job),
+    // No plan depends on how far something is that somebody asked for.
+    wake: job.purpose.kind === "request" ? {} : wakeFor(job),
   });
 }
 

@@ -28,11 +28,12 @@ type Context = Pick<ServerContext, "store" | "now"> & {
 type EventContext = Context & { readonly isHealthOften: () => boolean };
 const NOTHING: CommittedLinkWrite = { jobs: [], wake: {} };
 
-export function commitLinkWrite(
+/** All of them or none. A session is one by itself: it is what the others are written under. */
+export function commitLinkWrites(
   given: Context,
   agentId: string,
   epoch: number,
-  write: LinkWrite,
+  writes: readonly LinkWrite[],
   /** Whether this agent told of more changes of health than are a row each. */
   { isHealthOften = () => false }: { readonly isHealthOften?: () => boolean } = {},
 ): Promise<CommittedLinkWrite> {
@@ -40,27 +41,61 @@ export function commitLinkWrite(
   const context = { ...given, repeats };
   return context.store.transaction(async (tx) => {
     repeats?.begin();
-    const agent = await fencedAgent(tx, agentId, write.kind === "session" ? epoch - 1 : epoch);
-    switch (write.kind) {
-      case "session":
-        return commitSession(tx, context, agent, epoch, write);
-      case "offer":
-        return commitOffer(tx, context, agent, write);
-      case "acked":
-        await tx.agents.put({ ...agent, downAcked: Math.max(agent.downAcked, write.seq) });
-        await tx.outbox.trim(agent.audience, write.seq);
-        return NOTHING;
-      case "event":
-        await tx.agents.put({
-          ...agent,
-          upAcked: write.seq,
-          ...ofAgent(agent, write.event, context.now()),
-        });
-        return commitAgentEvent(tx, agent, write.event, { ...context, isHealthOften });
-      default:
-        return unreachable(write);
+    const [first] = writes;
+    const before = await fencedAgent(tx, agentId, first?.kind === "session" ? epoch - 1 : epoch);
+    if (first?.kind === "session") return commitSession(tx, context, before, epoch, first);
+    let agent = before;
+    const committed: CommittedLinkWrite[] = [];
+    for (const write of writes) {
+      const { after, ...done } = await commitOne(tx, { ...context, isHealthOften }, agent, write);
+      agent = after;
+      committed.push(done);
     }
+    await tx.agents.put(agent);
+    return together(committed);
   });
+}
+
+async function commitOne(
+  tx: Tables,
+  context: EventContext,
+  agent: AgentRow,
+  write: LinkWrite,
+): Promise<CommittedLinkWrite & { readonly after: AgentRow }> {
+  switch (write.kind) {
+    case "session":
+      throw new Failure("bug", "a session is committed by itself");
+    case "offer": {
+      const offered = await commitOffer(tx, context, agent, write);
+      return { ...offered, after: { ...agent, downHead: write.downHead } };
+    }
+    case "acked":
+      await tx.outbox.trim(agent.audience, write.seq);
+      return { ...NOTHING, after: { ...agent, downAcked: Math.max(agent.downAcked, write.seq) } };
+    case "event": {
+      const told = await commitAgentEvent(tx, agent, write.event, context);
+      const said = ofAgent(agent, write.event, context.now());
+      return { ...told, after: { ...agent, upAcked: write.seq, ...said } };
+    }
+    default:
+      return unreachable(write);
+  }
+}
+
+function together(committed: readonly CommittedLinkWrite[]): CommittedLinkWrite {
+  const wakes = committed.map(({ wake }) => wake);
+  const installs = wakes.flatMap(({ install, otherInstalls = [] }) => [
+    ...(install === undefined ? [] : [install]),
+    ...otherInstalls,
+  ]);
+  return {
+    jobs: committed.flatMap(({ jobs }) => jobs),
+    wake: {
+      otherInstalls: [...new Set(installs)],
+      releases: wakes.some(({ releases }) => releases),
+      allInstalls: wakes.some(({ allInstalls }) => allInstalls),
+    },
+  };
 }
 
 /** What an event says of the agent itself. */
@@ -210,9 +245,8 @@ async function commitOffer(
   tx: Tables,
   context: Context,
   agent: AgentRow,
-  { downHead, commands }: Extract<LinkWrite, { kind: "offer" }>,
+  { commands }: Extract<LinkWrite, { kind: "offer" }>,
 ): Promise<CommittedLinkWrite> {
-  await tx.agents.put({ ...agent, downHead });
   const jobs: JobRow[] = [];
   for (const { row, seq, body } of commands) {
     await tx.outbox.assign(row, seq);

@@ -312,7 +312,7 @@ test("a connection whose other end does not read is cut", async (t) => {
   socket.emit("close");
 });
 
-test("between two frames of an agent that has sent many, everybody else has a turn", async (t) => {
+test("an agent that has sent many frames is heard a few at a time, and everybody else in between", async (t) => {
   const server = await testServer(t);
   const agent = await connectAgent(await joinVendorAgent(server, "setup"));
   const over = new AbortController();
@@ -326,5 +326,6 @@ test("between two frames of an agent that has sent many, everybody else has a tu
   over.abort();
   await others;
 
-  assert.ok(turns > 60, `${turns} turns`);
+  // Eight at a time, and a commit each.
+  assert.ok(turns >= 60 / 8, `${turns} turns`);
 });

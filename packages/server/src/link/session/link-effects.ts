@@ -1,26 +1,27 @@
 // Carries out what the link machine wants done on one connection.
 
 import type { ServerCommand } from "@exclave/api";
-import { unreachable } from "@exclave/core";
+import { Failure, unreachable } from "@exclave/core";
 import type { WebSocket } from "ws";
 import type { ServerContext } from "../../context.ts";
 import { grantFor } from "../../job/grants.ts";
 import { joinForJob } from "../../job/job-join.ts";
 import type { AgentRow } from "../../store/rows.ts";
 import { closeLog } from "../close-log.ts";
-import { commitLinkWrite } from "../commit-link-write.ts";
+import { type CommittedLinkWrite, commitLinkWrites } from "../commit-link-write.ts";
 import type { GrantWanted, JoinWanted, LinkEffect, OutgoingFrame } from "../link-state.ts";
+import type { MergedEffect } from "../merge-effects.ts";
 import { certifyAgent } from "./certify-agent.ts";
 import type { LinkConnection } from "./link-connection.ts";
 import type { ShownDocuments } from "./shown-documents.ts";
 import { signedCommand } from "./signed-command.ts";
 
 export type Looks = Extract<LinkEffect, { kind: "looks" }>["looks"];
-type Commit = Extract<LinkEffect, { kind: "commit" }>;
+type Commit = Extract<MergedEffect, { kind: "commit" }>;
 type Outgoing = Extract<OutgoingFrame, { type: "command" }>;
 
 export interface LinkEffects {
-  carryOut(effect: LinkEffect): Promise<void>;
+  carryOut(effect: MergedEffect): Promise<void>;
 }
 
 export interface LinkEffectsOptions {
@@ -40,13 +41,13 @@ export function createLinkEffects(
   const { connection, socket, documents } = options;
   return { carryOut };
 
-  async function carryOut(effect: LinkEffect): Promise<void> {
+  async function carryOut(effect: MergedEffect): Promise<void> {
     const agent = connection.peer?.agent;
     switch (effect.kind) {
       case "send":
         return sendInOrder(effect.frame);
       case "commit":
-        if (agent) await commit(agent, effect);
+        if (agent) await commitAll(agent, effect);
         return;
       case "append_log": {
         const { job, attempt, offset, bytes } = effect;
@@ -100,24 +101,22 @@ export function createLinkEffects(
     connection.send({ ...frame, body });
   }
 
-  async function commit(agent: AgentRow, { epoch, write }: Commit): Promise<void> {
+  async function commitAll(agent: AgentRow, commit: Commit): Promise<void> {
+    const { epoch, writes } = commit;
     const quota = connection.peer?.quota;
-    const { jobs, wake } = await commitLinkWrite(context, agent.id, epoch, write, {
-      isHealthOften: () => (quota?.waitMs("health", context.now()) ?? 0) > 0,
-    });
-    for (const job of jobs) {
-      context.metrics.jobTold(job);
-      const { id: subject, component, operation, because } = job;
-      const install = job.install && { id: job.install, name: job.installName ?? job.install };
-      const message = `${operation} is ${job.state.status}: ${job.failure?.message ?? because}`;
-      context.live.say({ kind: "job", subject, install, component, message });
-      if (job.log) await closeLog(context, job.id);
+    let committed: CommittedLinkWrite;
+    try {
+      committed = await commitLinkWrites(context, agent.id, epoch, writes, {
+        isHealthOften: () => (quota?.waitMs("health", context.now()) ?? 0) > 0,
+      });
+    } catch (reason) {
+      if (writes.length === 1 || reason instanceof Failure) throw reason;
+      // One that cannot be written must not keep those before it from being on record.
+      for (const write of writes) await commitAll(agent, { ...commit, writes: [write] });
+      return;
     }
-    if (wake.install !== undefined) context.wake.install(wake.install);
-    for (const install of wake.otherInstalls ?? []) context.wake.install(install);
-    if (wake.releases) context.wake.releases();
-    if (wake.allInstalls) context.wake.allInstalls();
-    if (write.kind === "session") options.onLive(agent);
+    await follow(context, committed);
+    if (writes.some(({ kind }) => kind === "session")) options.onLive(agent);
   }
 
   async function answerGrant(agent: AgentRow, wanted: GrantWanted): Promise<void> {
@@ -130,4 +129,21 @@ export function createLinkEffects(
     const join = await joinForJob(context, agent, { job, attempt });
     connection.send({ type: "join", job, attempt, ...join });
   }
+}
+
+/** Tells whoever watches, and wakes whoever has something to do now. */
+async function follow(context: ServerContext, { jobs, wake }: CommittedLinkWrite): Promise<void> {
+  for (const job of jobs) {
+    context.metrics.jobTold(job);
+    const { id: subject, component, operation, because } = job;
+    const install = job.install && { id: job.install, name: job.installName ?? job.install };
+    const message = `${operation} is ${job.state.status}: ${job.failure?.message ?? because}`;
+    context.live.say({ kind: "job", subject, install, component, message });
+  }
+  for (const { id, log, logComplete } of jobs) {
+    if (log && !logComplete) await closeLog(context, id);
+  }
+  for (const install of wake.otherInstalls ?? []) context.wake.install(install);
+  if (wake.releases) context.wake.releases();
+  if (wake.allInstalls) context.wake.allInstalls();
 }

@@ -20,7 +20,12 @@ export interface Waiting {
   readonly read: () => Promise<LinkInput | undefined>;
   /** Set for what came from the agent. */
   readonly bytes?: number;
+  /** A control frame: after the hello, to read one takes nothing that those before it may still change. */
+  readonly isControl?: boolean;
 }
+
+/** Control frames that wait are taken together: their writes are one transaction. So few, that nobody waits for long. */
+const TOGETHER_MAX = 8;
 
 export interface LinkInboxOptions {
   readonly connection: LinkConnection;
@@ -29,7 +34,7 @@ export interface LinkInboxOptions {
   readonly timers: Timers;
   /** Lets others go first; a turn of the event loop unless given. */
   readonly nextTurn?: (() => Promise<void>) | undefined;
-  readonly take: (input: LinkInput) => Promise<void>;
+  readonly take: (inputs: readonly LinkInput[]) => Promise<void>;
   /** One could not be taken; those after it still wait. */
   readonly onFailed: (reason: unknown) => Promise<void>;
 }
@@ -61,9 +66,10 @@ export function createLinkInbox(options: LinkInboxOptions): LinkInbox {
   async function work(): Promise<void> {
     isBusy = true;
     try {
+      // Frames that came in one piece are all here before the first of them is read.
+      await Promise.resolve();
       for (let next = inbox.shift(); next; next = inbox.shift()) {
-        inboxBytes -= next.bytes ?? 0;
-        await takeNext(next);
+        await takeWithFollowing(next);
         // The store answers at once: without this, all that an agent has sent would be done before anybody else is heard.
         if (inbox.length > 0) await nextTurn();
       }
@@ -74,13 +80,28 @@ export function createLinkInbox(options: LinkInboxOptions): LinkInbox {
     }
   }
 
-  async function takeNext({ read, bytes }: Waiting): Promise<void> {
+  async function takeWithFollowing(first: Waiting): Promise<void> {
+    const inputs: LinkInput[] = [];
+    for (let next: Waiting | undefined = first; next; next = following(next, inputs.length)) {
+      const input = await read(next);
+      if (input) inputs.push(input);
+    }
+    if (inputs.length > 0) await take(inputs);
+  }
+
+  function following({ isControl }: Waiting, count: number): Waiting | undefined {
+    const isLive = connection.state.phase === "live";
+    const isNext = isLive && isControl && inbox[0]?.isControl && count < TOGETHER_MAX;
+    return isNext ? inbox.shift() : undefined;
+  }
+
+  async function read({ read: gather, bytes }: Waiting): Promise<LinkInput | undefined> {
+    inboxBytes -= bytes ?? 0;
     if (bytes !== undefined) await allowance("frame", connection.peer?.quota);
     if (socket.isPaused && inbox.length < INBOX_FRAMES_MAX / 2) socket.resume();
-    const input = await read();
-    if (!input) return;
-    const rate = rateOf(input);
+    const input = await gather();
+    const rate = input && rateOf(input);
     if (rate) await allowance(rate, connection.peer?.quota);
-    await take(input);
+    return input;
   }
 }

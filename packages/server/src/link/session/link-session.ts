@@ -15,12 +15,12 @@ import type { ServerContext } from "../../context.ts";
 import type { AgentRow } from "../../store/rows.ts";
 import type { PresentedCertificate } from "../../tls/certificate-rules.ts";
 import type { LinkInput, LinkSettings } from "../link-state.ts";
-import { advanceLink } from "../server-core.ts";
-import { createAgentFrames } from "./agent-frames.ts";
+import { advanceTogether } from "../merge-effects.ts";
+import { type AgentFrames, createAgentFrames } from "./agent-frames.ts";
 import type { AgentQuotas } from "./agent-quota.ts";
 import { createLinkConnection, type LinkConnection } from "./link-connection.ts";
 import { createLinkEffects, type Looks } from "./link-effects.ts";
-import { createLinkInbox } from "./link-inbox.ts";
+import { createLinkInbox, type Waiting } from "./link-inbox.ts";
 import { createShownDocuments } from "./shown-documents.ts";
 
 const LOG_CREDIT_BYTES = 1024 * 1024;
@@ -112,7 +112,7 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     connection.goAway({ code: "moving", because: OLD, retryAfterMs: 0, spreadMs: 0 }, 1001),
   );
   socket.on("message", (data: Buffer, isBinary: boolean) =>
-    inbox.add({ read: () => frames.read(data, isBinary), bytes: data.length }),
+    inbox.add(incoming(frames, data, isBinary)),
   );
   socket.on("error", (error) => context.log.debug({ error }, "a link's socket failed"));
   socket.on("close", () => {
@@ -125,8 +125,8 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
   inbox.add({ read: async () => ({ kind: "opened", nonce: connection.nonce }) });
   return session;
 
-  async function take(input: LinkInput): Promise<void> {
-    const next = advanceLink(connection.state, input);
+  async function take(inputs: readonly LinkInput[]): Promise<void> {
+    const next = advanceTogether(connection.state, inputs);
     for (const effect of next.effects) await effects.carryOut(effect);
     if (connection.state.phase !== "closed") connection.state = next.state;
   }
@@ -158,6 +158,11 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     connection.goAway({ code, because: message, retryAfterMs }, 1011);
     connection.state = { phase: "closed" };
   }
+}
+
+function incoming(frames: AgentFrames, data: Buffer, isBinary: boolean): Waiting {
+  const read = () => frames.read(data, isBinary);
+  return { read, bytes: data.length, isControl: !isBinary };
 }
 
 async function waitingCommands(
