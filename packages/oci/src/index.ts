@@ -28,6 +28,7 @@ export * from "./listener/remote-address.ts";
 export * from "./pack/pack.ts";
 export type { RegistryAuth } from "./registry/authorize.ts";
 export { createRegistryFiles, type RegistryFiles } from "./registry/files/registry-files.ts";
+export { type ForgetManifests, forgetManifests } from "./registry/garbage/forget-manifests.ts";
 export * from "./registry/registry.ts";
 export { RegistryError } from "./registry/registry-error.ts";
 export * from "./registry/serve-registry.ts";

@@ -1,0 +1,105 @@
+// Takes manifests out of a registry that nothing kept reaches; what they alone listed is garbage from then on and is
+// collected as such. Kept are the manifests that are named, what they list, and what is about them, such as signatures.
+// Whatever was written within the grace period stays: somebody may be about to name it.
+
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { Digest } from "@exclave/core";
+import { unlessAbsent } from "@exclave/machine";
+import { childrenOf, parseManifest, subjectOf } from "../../content/descriptor.ts";
+import { createRegistryFiles, type RegistryFiles } from "../files/registry-files.ts";
+
+export interface ForgetManifests {
+  readonly directory: string;
+  /** By digest, in whatever repository. */
+  readonly keep: ReadonlySet<string>;
+  readonly now: number;
+  readonly graceMs: number;
+  /** Awaited after each manifest that was looked at: others have their turn. */
+  readonly onEach?: () => Promise<void>;
+}
+
+interface Found {
+  readonly repository: string;
+  readonly digest: Digest;
+}
+
+interface Links {
+  readonly children: readonly string[];
+  readonly subject: string | undefined;
+}
+
+/** How many were taken out. */
+export async function forgetManifests(options: ForgetManifests): Promise<number> {
+  const { directory, keep, now, graceMs, onEach = async () => undefined } = options;
+  const files = createRegistryFiles(directory);
+  const links = new Map<string, Links>();
+  const found: Found[] = [];
+  const roots = new Set(keep);
+  for (const repository of await files.repositories()) {
+    const here = await manifestsIn(directory, repository);
+    const read = await Promise.all(here.map((digest) => linksOf(files, repository, digest)));
+    // What an unreadable one lists is not known: nothing beside it is touched.
+    if (read.includes("unclear")) for (const digest of here) roots.add(digest);
+    for (const [n, digest] of here.entries()) {
+      const known = read[n];
+      if (known && known !== "unclear") links.set(digest, known);
+      found.push({ repository, digest });
+      await onEach();
+    }
+  }
+  const kept = reachable(roots, links);
+  let forgotten = 0;
+  for (const { repository, digest } of found) {
+    if (kept.has(digest)) continue;
+    await onEach();
+    // Looked at last: a push of the very same manifest writes it anew.
+    const link = await unlessAbsent(stat(linkOf(directory, repository, digest)));
+    if (!link || link.mtimeMs > now - graceMs) continue;
+    if (await files.unlinkManifest(repository, digest)) forgotten++;
+  }
+  return forgotten;
+}
+
+function linkOf(directory: string, repository: string, digest: string): string {
+  return join(directory, "repositories", repository, "+manifests", digest.replace(":", "-"));
+}
+
+async function manifestsIn(directory: string, repository: string): Promise<Digest[]> {
+  const names = await unlessAbsent(
+    readdir(join(directory, "repositories", repository, "+manifests")),
+  );
+  return (names ?? []).flatMap((name) => Digest.safeParse(name.replace("-", ":")).data ?? []);
+}
+
+async function linksOf(
+  files: RegistryFiles,
+  repository: string,
+  digest: Digest,
+): Promise<Links | "unclear"> {
+  try {
+    const { bytes, mediaType } = await files.readManifest(repository, digest);
+    const parsed = parseManifest(bytes, mediaType);
+    return {
+      children: childrenOf(parsed).map((child) => child.digest),
+      subject: subjectOf(parsed)?.digest,
+    };
+  } catch {
+    return "unclear";
+  }
+}
+
+function reachable(roots: ReadonlySet<string>, links: ReadonlyMap<string, Links>): Set<string> {
+  const about = new Map<string, string[]>();
+  for (const [digest, { subject }] of links) {
+    if (subject !== undefined) about.set(subject, [...(about.get(subject) ?? []), digest]);
+  }
+  const kept = new Set<string>();
+  const open = [...roots];
+  for (let digest = open.pop(); digest !== undefined; digest = open.pop()) {
+    if (kept.has(digest)) continue;
+    kept.add(digest);
+    open.push(...(links.get(digest)?.children ?? []), ...(about.get(digest) ?? []));
+  }
+  return kept;
+}
