@@ -10,9 +10,9 @@ import type { AgentRow } from "../../store/rows.ts";
 import { closeLog } from "../close-log.ts";
 import { type CommittedLinkWrite, commitLinkWrites } from "../commit-link-write.ts";
 import type { GrantWanted, JoinWanted, LinkEffect, OutgoingFrame } from "../link-state.ts";
-import type { MergedEffect } from "../merge-effects.ts";
 import { certifyAgent } from "./certify-agent.ts";
 import type { LinkConnection } from "./link-connection.ts";
+import type { MergedEffect } from "./merge-effects.ts";
 import type { ShownDocuments } from "./shown-documents.ts";
 import { signedCommand } from "./signed-command.ts";
 

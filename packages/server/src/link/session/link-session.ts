@@ -15,12 +15,12 @@ import type { ServerContext } from "../../context.ts";
 import type { AgentRow } from "../../store/rows.ts";
 import type { PresentedCertificate } from "../../tls/certificate-rules.ts";
 import type { LinkInput, LinkSettings } from "../link-state.ts";
-import { advanceTogether } from "../merge-effects.ts";
 import { type AgentFrames, createAgentFrames } from "./agent-frames.ts";
 import type { AgentQuotas } from "./agent-quota.ts";
 import { createLinkConnection, type LinkConnection } from "./link-connection.ts";
 import { createLinkEffects, type Looks } from "./link-effects.ts";
 import { createLinkInbox, type Waiting } from "./link-inbox.ts";
+import { advanceTogether } from "./merge-effects.ts";
 import { createShownDocuments } from "./shown-documents.ts";
 
 const LOG_CREDIT_BYTES = 1024 * 1024;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AgentEvent } from "@exclave/api";
-import type { LinkEffect } from "./link-state.ts";
+import type { LinkEffect } from "../link-state.ts";
 import { mergeEffects } from "./merge-effects.ts";
 
 const ALARM: AgentEvent = { type: "alarm", at: 1, code: "x", because: "x" };

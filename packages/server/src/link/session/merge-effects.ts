@@ -1,8 +1,8 @@
 // What several frames that came together want done: their writes as one commit, and one acknowledgement of the last.
 // Nothing is said before what it speaks of is committed, and what is neither written nor said keeps its place.
 
-import type { LinkEffect, LinkInput, LinkState, LinkWrite } from "./link-state.ts";
-import { advanceLink } from "./server-core.ts";
+import type { LinkEffect, LinkInput, LinkState, LinkWrite } from "../link-state.ts";
+import { advanceLink } from "../server-core.ts";
 
 type Commit = Extract<LinkEffect, { kind: "commit" }>;
 
