@@ -9,6 +9,7 @@ import { COPY_BENCHES } from "./copy.ts";
 import { type Bench, type Figure, printFigure, say } from "./figure.ts";
 import { FLOOD_BENCHES } from "./flood.ts";
 import { LOAD_BENCHES } from "./load.ts";
+import { PODMAN_BENCHES } from "./podman.ts";
 import { recordFigures } from "./record.ts";
 import { REGISTRY_BENCHES } from "./registry.ts";
 
@@ -17,6 +18,7 @@ const BENCHES: readonly Bench[] = [
   ...FLOOD_BENCHES,
   ...REGISTRY_BENCHES,
   ...LOAD_BENCHES,
+  ...PODMAN_BENCHES,
 ];
 
 const isRecorded = process.argv.includes("--record");

@@ -1,3 +1,5 @@
+export * from "../podman/testing/container-images.ts";
+export * from "../podman/testing/scratch-engine.ts";
 export * from "./fake-runtime.ts";
 export * from "./job-observation.ts";
 export * from "./job-runtime-contract.ts";
