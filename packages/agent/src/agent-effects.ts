@@ -14,6 +14,7 @@ import type { Background } from "./background.ts";
 import type { AgentEffect, PublishedImages } from "./core/agent-state.ts";
 import type { CertificateFile } from "./identity/certificate-file.ts";
 import { type Identity, signWith } from "./identity/identity.ts";
+import type { ServerAuthorities } from "./identity/server-authorities.ts";
 import { awaitExit } from "./job/follow-job.ts";
 import type { Jobs } from "./job/jobs.ts";
 import { createLogSender } from "./job/log-sender.ts";
@@ -46,6 +47,7 @@ export interface AgentEffectsOptions {
   readonly spool: Spool;
   readonly jobs: Jobs;
   readonly certificate?: CertificateFile | undefined;
+  readonly authorities?: ServerAuthorities | undefined;
   readonly publish?: ((grant: Grant) => Promise<PublishedImages>) | undefined;
   /** How long to wait before images that could not be published are retried. */
   readonly publishRetryMs: number;
@@ -76,7 +78,9 @@ export function createAgentEffects(options: AgentEffectsOptions): AgentEffects {
       case "hello":
         return sayHello(link, options, effect);
       case "keep_certificate":
-        return keepCertificate(effect);
+        return keepCertificate(options, effect.certificate);
+      case "keep_authorities":
+        return keepAuthorities(options, effect.certificates);
       case "send_log":
         return logs.send(effect.name, effect.offset, effect.bytes);
       case "inspect":
@@ -101,18 +105,6 @@ export function createAgentEffects(options: AgentEffectsOptions): AgentEffects {
         return log[effect.level](effect.text);
       default:
         return unreachable(effect);
-    }
-  }
-
-  /** What cannot be written is not used; the server offers another one. */
-  function keepCertificate({ certificate }: Effect<"keep_certificate">): void {
-    try {
-      const until = options.certificate?.keep(certificate);
-      if (until === undefined) return;
-      log.info("has another certificate for the link", { until: new Date(until) });
-      link.send({ type: "certificate_kept", until });
-    } catch (reason) {
-      log.warn("the certificate for the link was not kept", { reason });
     }
   }
 
@@ -158,16 +150,49 @@ export function createAgentEffects(options: AgentEffectsOptions): AgentEffects {
 
 function sayHello(
   link: LinkClient,
-  { self, certificate, now }: Pick<AgentEffectsOptions, "self" | "certificate" | "now">,
+  {
+    self,
+    certificate,
+    authorities,
+    now,
+  }: Pick<AgentEffectsOptions, "self" | "certificate" | "authorities" | "now">,
   { nonce, facts }: Effect<"hello">,
 ): void {
   const { identity, bootId, version, platform, runtime } = self;
   const { agent, keyGeneration, identityKey } = identity;
   const proof = signWith(identityKey, helloBytes(nonce, agent, bootId));
-  const capabilities = AGENT_CAPABILITIES.filter((name) => name !== CERTIFICATES || certificate);
+  const capabilities = AGENT_CAPABILITIES.filter((name) =>
+    name === CERTIFICATES ? certificate : authorities,
+  );
+  const known = authorities && { authorities: authorities.fingerprints() };
   const about = { agent, version, platform, runtime, capabilities };
-  const life = { keyGeneration, bootId, ...facts, clockMs: now(), proof };
+  const life = { keyGeneration, bootId, ...facts, ...known, clockMs: now(), proof };
   link.send({ type: "hello", protos: [1], ...about, ...life });
+}
+
+type Keeping = Pick<AgentEffectsOptions, "certificate" | "authorities" | "link" | "log">;
+
+/** What cannot be written is not used; the server offers another one. */
+function keepCertificate({ certificate, link, log }: Keeping, pem: string): void {
+  try {
+    const until = certificate?.keep(pem);
+    if (until === undefined) return;
+    log.info("has another certificate for the link", { until: new Date(until) });
+    link.send({ type: "certificate_kept", until });
+  } catch (reason) {
+    log.warn("the certificate for the link was not kept", { reason });
+  }
+}
+
+function keepAuthorities({ authorities, link, log }: Keeping, pems: readonly string[]): void {
+  try {
+    authorities?.keep(pems);
+    const fingerprints = authorities?.fingerprints() ?? [];
+    log.info("the server has other authorities", { fingerprints });
+    link.send({ type: "authorities_kept", fingerprints });
+  } catch (reason) {
+    log.warn("the server's authorities were not kept", { reason });
+  }
 }
 
 /** Fails only while there is something to stop. */

@@ -8,6 +8,7 @@ import { createBackground } from "./background.ts";
 import { type AgentRules, type PublishedImages, restoreState } from "./core/agent-state.ts";
 import type { CertificateFile } from "./identity/certificate-file.ts";
 import type { Identity } from "./identity/identity.ts";
+import type { ServerAuthorities } from "./identity/server-authorities.ts";
 import type { Jobs } from "./job/jobs.ts";
 import type { Spool } from "./job/spool.ts";
 import type { Journal } from "./journal/journal.ts";
@@ -42,6 +43,8 @@ export interface AgentOptions {
   readonly runtimeRetryMs?: number;
   /** Where client certificates are kept; without one the server is not told that there could be any. */
   readonly certificate?: CertificateFile | undefined;
+  /** What the server is held against, where it was pinned. */
+  readonly authorities?: ServerAuthorities | undefined;
   readonly publish?: (grant: Grant) => Promise<PublishedImages>;
   readonly link?: (options: LinkClientOptions) => LinkClient;
   /** What other parts of this agent notice: goes on record. */
@@ -105,6 +108,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     spool,
     jobs,
     certificate: options.certificate,
+    authorities: options.authorities,
     publish: options.publish,
     publishRetryMs: RETRY_MS,
     signal,

@@ -12,6 +12,7 @@ import { agentRules } from "./agent-rules.ts";
 import { CLOCK_SKEW_MS } from "./core/agent-limits.ts";
 import { becomeAgent, certificatePathIn } from "./identity/become-agent.ts";
 import { openCertificateFile } from "./identity/certificate-file.ts";
+import { openServerAuthorities } from "./identity/server-authorities.ts";
 import { publishImages, readShippedImages } from "./image/publish-images.ts";
 import { createJobs } from "./job/jobs.ts";
 import { openKeptOutputs } from "./job/kept-output.ts";
@@ -80,7 +81,12 @@ export async function composeAgent(options: ComposeOptions): Promise<Agent> {
     const { identity, trust } = await becomeAgent(options, own, journal);
     refusePlainHttp(identity.serverUrl, options.insecureHttp ?? false);
     const notices = createNotices();
-    const places = await openPlace(options, identity, { journal, trust, notices });
+    const authorities = await openServerAuthorities(
+      join(own, "server-authorities.json"),
+      identity.serverCa,
+    );
+    const ca = () => authorities.current();
+    const places = await openPlace(options, { ...identity, ca }, { journal, trust, notices });
     const { runtime, install, gate, sandboxRules } = places;
     const spool = createSpool({ directory: join(home, "spool") });
     const limits = sandboxRules?.limits;
@@ -93,13 +99,15 @@ export async function composeAgent(options: ComposeOptions): Promise<Agent> {
       evaluate: evaluateConfig,
       sandboxDefaults,
       origins: () => trust.current().origins,
-      ca: identity.serverCa,
+      get ca() {
+        return ca();
+      },
     };
     const certificate = await openCertificateFile(certificatePathIn(own), identity.identityKey);
     const door = (): ServerDoor => {
       const cert = certificate.current();
       const shown = cert === undefined ? undefined : { cert, key: identity.identityKey };
-      return { ca: identity.serverCa, proxy, own: shown };
+      return { ca: ca(), proxy, own: shown };
     };
     const timers = createSystemTimers();
     const kept = await openKeptOutputs(runtime, join(home, "output"));
@@ -124,10 +132,11 @@ export async function composeAgent(options: ComposeOptions): Promise<Agent> {
       ...(options.onDamaged && { onDamaged: options.onDamaged }),
       timers,
       certificate,
+      authorities,
       link: (wishes) => openLink({ ...wishes, dial: createDial(door) }),
       ...(images !== undefined && {
         publish: (grant) =>
-          publishImages(images, grant, { origins: trust.current().origins, ca: identity.serverCa }),
+          publishImages(images, grant, { origins: trust.current().origins, ca: ca() }),
       }),
       now,
       random,

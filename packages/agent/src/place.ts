@@ -43,14 +43,14 @@ interface OwnMemory {
 /** Where this agent's jobs run, and for an install agent what is its install's own. */
 export async function openPlace(
   options: Pick<ComposeOptions, "kind" | "home" | "path" | "now">,
-  identity: Pick<Identity, "audience" | "install" | "app" | "serverCa">,
+  identity: Pick<Identity, "audience" | "install" | "app"> & Partial<Pick<Vendor, "ca">>,
   { journal, trust, notices }: OwnMemory,
 ): Promise<Place> {
   const { kind, home, path, now } = options;
   const memory = journal;
   const role = () => trust.role("release");
   const origins = () => trust.current().origins;
-  const vendor = { origins, ca: identity.serverCa };
+  const vendor = { origins, ca: () => identity.ca?.() };
   const withVendor = openedByGrant(vendor);
   if (kind !== "install") {
     const directory = join(home, "runtime");
@@ -84,14 +84,14 @@ export async function openPlace(
 interface Vendor {
   readonly origins: () => readonly string[];
   /** In PEM: who vouches for the vendor's registry. */
-  readonly ca: string | undefined;
+  readonly ca: () => string | undefined;
 }
 
 /** The vendor's registry, as far as the server opened it for one job. */
 function openedByGrant({ origins, ca }: Vendor): StatementSources["withVendor"] {
   return async ({ registryUrl: url, token, credential }, read) => {
     const access = givenAccess({ token, credential });
-    const client = createRegistryClient({ url, origins: origins(), ca, ...access });
+    const client = createRegistryClient({ url, origins: origins(), ca: ca(), ...access });
     try {
       return await read(client);
     } finally {

@@ -3,6 +3,7 @@
 import type { Call } from "./call.ts";
 import { createJoin, joinAgent, listAgents, revokeAgent } from "./calls/agent-calls.ts";
 import { getCheckpoint, listAudit, listCheckpoints } from "./calls/audit-calls.ts";
+import { getAuthority, retireAuthority, rotateAuthority } from "./calls/authority-calls.ts";
 import {
   createInstall,
   deployInstall,
@@ -39,6 +40,7 @@ import { createToken, listTokens, revokeToken } from "./calls/token-calls.ts";
 
 export * from "./calls/agent-calls.ts";
 export * from "./calls/audit-calls.ts";
+export * from "./calls/authority-calls.ts";
 export { PAGE_ITEMS_MAX } from "./calls/call-shapes.ts";
 export * from "./calls/install-calls.ts";
 export * from "./calls/job-calls.ts";
@@ -82,6 +84,9 @@ export const CALLS: readonly Call[] = [
   revokeAgent,
   revokeToken,
   createJoin,
+  getAuthority,
+  rotateAuthority,
+  retireAuthority,
   getKeys,
   rotateKey,
   renewTrust,

@@ -16,6 +16,7 @@ import type { AppChecker } from "./release/app-checker.ts";
 import type { ReleaseRow } from "./store/rows.ts";
 import type { Store, Tables } from "./store/store.ts";
 import type { AgentCertificates } from "./tls/agent-certificates.ts";
+import type { ListenerAuthority } from "./tls/open-listener.ts";
 import type { Trust } from "./trust/trust.ts";
 
 export interface ServerContext {
@@ -47,6 +48,8 @@ export interface ServerContext {
   readonly caFingerprint: () => string | undefined;
   /** What agents show of themselves on the link; undefined where this server speaks plain HTTP. */
   readonly certificates?: AgentCertificates | undefined;
+  /** Who issues them, and how it is replaced. */
+  readonly authority?: ListenerAuthority | undefined;
   readonly now: () => Instant;
   readonly startedAt: Instant;
   readonly version: string;

@@ -186,6 +186,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     publicUrl: () => url ?? "",
     caFingerprint: () => listener.caFingerprint(),
     certificates: listener.certificates,
+    authority: listener.authority,
     now,
     startedAt: now(),
     version: SERVER_VERSION,
@@ -199,6 +200,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
       revoked: (audience) => link.revoked(audience),
     },
   };
+  listener.authority?.onChanged(() => link.authoritiesChanged());
   // Made when it is first asked for: a client is told where to get a token, and the port that this
   // names may be known only after listening.
   let registry: Registry | undefined;

@@ -81,6 +81,8 @@ export function handleFrame(turn: Turn, frame: ServerFrame | UnreadableCommand):
       return presentCheckpoints(turn);
     case "certificate":
       return;
+    case "authorities":
+      return act(turn, { kind: "keep_authorities", certificates: frame.certificates });
     case "ping":
       return send(turn, { type: "pong", id: frame.id, looks: looks(turn) });
     default:

@@ -249,6 +249,8 @@ export type AgentEffect =
     }
   /** The next connection is made with it. Nothing that is decided here depends on it. */
   | { readonly kind: "keep_certificate"; readonly certificate: string }
+  /** Later connections are held against them. */
+  | { readonly kind: "keep_authorities"; readonly certificates: readonly string[] }
   /** Ends this connection; a new one is tried. */
   | { readonly kind: "close"; readonly because: string }
   | { readonly kind: "note"; readonly level: "info" | "warn"; readonly text: string };

@@ -13,7 +13,7 @@ export interface RegistryImages {
   /** Where the registry may send us, beside its own origin; anywhere when there are none. */
   readonly origins?: (() => readonly string[]) | undefined;
   /** In PEM: who vouches for it; the machine's roots unless given. */
-  readonly ca?: string | undefined;
+  readonly ca?: (() => string | undefined) | undefined;
 }
 
 export function createRegistryImages(options: RegistryImages): ImageSource {
@@ -21,7 +21,7 @@ export function createRegistryImages(options: RegistryImages): ImageSource {
   return { unpack };
 
   async function unpack(
-    { registryUrl, repository, digest, token, credential, ca = vendorCa }: ImageRef,
+    { registryUrl, repository, digest, token, credential, ca = vendorCa?.() }: ImageRef,
     directory: string,
   ): Promise<ImageConfig> {
     const store = createRegistryClient({

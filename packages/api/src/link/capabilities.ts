@@ -4,8 +4,11 @@
 /** Client certificates: `certificate` and `certificate_kept`. */
 export const CERTIFICATES = "certificates";
 
+/** A change of the authority behind the server's certificate: `authorities` and `authorities_kept`. */
+export const AUTHORITIES = "authorities";
+
 /** What this version of an agent can do. */
-export const AGENT_CAPABILITIES: readonly string[] = [CERTIFICATES];
+export const AGENT_CAPABILITIES: readonly string[] = [CERTIFICATES, AUTHORITIES];
 
 /** What both can do, in the order of ours. Names of a later version are theirs alone. */
 export function sharedCapabilities(ours: readonly string[], theirs: readonly string[]): string[] {

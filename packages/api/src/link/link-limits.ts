@@ -38,6 +38,9 @@ export const CHECKPOINTS_PRESENTED_BYTES_MAX = 64 * 1024;
 /** A certificate in PEM: of one key, one name and one signature. */
 export const CERTIFICATE_CHARS_MAX = 8 * 1024;
 
+/** Authorities that vouch for one server: the current one and the one it replaces, with room. */
+export const AUTHORITIES_MAX = 4;
+
 /** Connections that have not proven an agent yet. The oldest one makes room: an agent needs no second. */
 export const UNPROVEN_MAX = 500;
 

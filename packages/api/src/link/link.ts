@@ -5,7 +5,12 @@
 import { AgentId, CHECKPOINTS_MAX, Envelope, JobId } from "@exclave/core";
 import { z } from "zod";
 import { AgentEvent, JobAttempt, LOOKS_MAX } from "./agent-events.ts";
-import { CERTIFICATE_CHARS_MAX, CHECKPOINTS_PRESENTED_MAX, HELLO_JOBS_MAX } from "./link-limits.ts";
+import {
+  AUTHORITIES_MAX,
+  CERTIFICATE_CHARS_MAX,
+  CHECKPOINTS_PRESENTED_MAX,
+  HELLO_JOBS_MAX,
+} from "./link-limits.ts";
 
 export const LINK_PROTOCOL = "exclave.v1";
 
@@ -52,6 +57,8 @@ export const AgentFrame = z.discriminatedUnion("type", [
     trustVersion: z.int().nonnegative().optional(),
     /** How long the server's record was at the checkpoints this agent keeps; not what they say. */
     checkpointSizes: z.array(z.int().nonnegative()).max(CHECKPOINTS_MAX).optional(),
+    /** Fingerprints of the authorities it holds the server against; none where its machine's roots count. */
+    authorities: z.array(Word).max(AUTHORITIES_MAX).optional(),
     /** Changes when the journal was lost, so that the server starts both sequences anew. */
     journalId: Word,
     /** Highest number of a manifest it accepted: a server set back has to number above it. */
@@ -81,6 +88,11 @@ export const AgentFrame = z.discriminatedUnion("type", [
   }),
   /** The certificate that ends then is on its disk: the next connection is made with it. */
   z.object({ type: z.literal("certificate_kept"), until: z.int().nonnegative() }),
+  /** These are the authorities it holds the server against from its next connection on. */
+  z.object({
+    type: z.literal("authorities_kept"),
+    fingerprints: z.array(Word).max(AUTHORITIES_MAX),
+  }),
   z.object({
     type: z.literal("pong"),
     id: z.int(),
@@ -163,6 +175,11 @@ export const ServerFrame = z.discriminatedUnion("type", [
   z.object({ type: z.literal("checkpoints_want") }),
   /** The agent's next client certificate, in PEM. On disk before it is used. Needs `certificates`. */
   z.object({ type: z.literal("certificate"), certificate: z.string().max(CERTIFICATE_CHARS_MAX) }),
+  /** All authorities that vouch for the server now, in PEM, in place of those it knew. Needs `authorities`. */
+  z.object({
+    type: z.literal("authorities"),
+    certificates: z.array(z.string().max(CERTIFICATE_CHARS_MAX)).min(1).max(AUTHORITIES_MAX),
+  }),
   z.object({ type: z.literal("ping"), id: z.int() }),
   z.object({
     type: z.literal("goaway"),

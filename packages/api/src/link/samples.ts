@@ -197,6 +197,11 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
     side: "server",
     frame: { type: "certificate", certificate: "-----BEGIN CERTIFICATE-----\nAAAA\n" },
   },
+  authorities: {
+    side: "server",
+    frame: { type: "authorities", certificates: ["-----BEGIN CERTIFICATE-----\nAAAA\n"] },
+  },
+  authorities_kept: { side: "agent", frame: { type: "authorities_kept", fingerprints: [digest] } },
   certificate_kept: {
     side: "agent",
     frame: { type: "certificate_kept", until: 1_700_000_000_000 },

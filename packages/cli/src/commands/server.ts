@@ -1,6 +1,8 @@
+import { type AuthorityView, getAuthority, retireAuthority, rotateAuthority } from "@exclave/api";
 import type { Command } from "commander";
 import { Option } from "commander";
 import { z } from "zod";
+import { time } from "../output/output.ts";
 import { type Cli, handler, type Invocation } from "../program/cli.ts";
 import { plainEnvironment, programOf, runProgram } from "../program/package-program.ts";
 import { CliProblem, ExitWith } from "../program/problem.ts";
@@ -19,7 +21,8 @@ const Move = z.object({
 });
 
 export function addServerCommands(program: Command, invocation: Invocation): void {
-  const server = program.command("server").description("the server's own memory");
+  const server = program.command("server").description("the server's own memory and authority");
+  addAuthorityCommands(server, invocation);
 
   server
     .command("migrate")
@@ -38,6 +41,47 @@ export function addServerCommands(program: Command, invocation: Invocation): voi
         await migrate(cli, options.data ?? cli.home.serverDirectory);
       }),
     );
+}
+
+function addAuthorityCommands(server: Command, invocation: Invocation): void {
+  const ca = server.command("ca").description("the server's own certificate authority");
+
+  ca.command("show")
+    .description("show the authority, the one it replaces, and how many agents do not know it yet")
+    .action(
+      handler(invocation, z.object({}), async ({ cli }) =>
+        printAuthority(cli, await (await cli.connect()).call(getAuthority)),
+      ),
+    );
+
+  ca.command("rotate")
+    .description("make a new authority; the old one vouches for it until it is retired")
+    .action(
+      handler(invocation, z.object({}), async ({ cli }) =>
+        printAuthority(cli, await (await cli.connect()).call(rotateAuthority, { body: {} })),
+      ),
+    );
+
+  ca.command("retire")
+    .description("end the old authority, once every agent knows the current one")
+    .option("--force", "although agents that know no other will have to join anew")
+    .action(
+      handler(
+        invocation,
+        z.object({ force: z.boolean().default(false) }),
+        async ({ cli, options }) =>
+          printAuthority(cli, await (await cli.connect()).call(retireAuthority, { body: options })),
+      ),
+    );
+}
+
+function printAuthority(cli: Cli, view: AuthorityView): void {
+  const { current, old, behind } = view;
+  const replaces = old
+    ? `\nreplaces ${old.fingerprint}; ${behind.agents} agents do not know the current one yet`
+    : "";
+  const text = () => `${current.fingerprint}, until ${time(current.expiresAt)}${replaces}`;
+  cli.print({ value: view, text, names: () => [current.fingerprint] });
 }
 
 async function migrate(cli: Cli, data: string): Promise<void> {

@@ -147,6 +147,7 @@ async function commitSession(
     everConnected: true,
     isInventoryWanted: write.isInventoryWanted,
     trustVersion: hello.trustVersion ?? 0,
+    authorities: hello.authorities,
     checkpointSize: Math.max(0, ...(hello.checkpointSizes ?? [])),
     ...(write.reset === undefined ? {} : { reset: { at: context.now(), because: write.reset } }),
   });

@@ -54,6 +54,8 @@ export interface LinkEndpoint extends Presence {
   revoked(audience: Audience): void;
   /** There is a new trust document. */
   trustChanged(): void;
+  /** Other authorities vouch for this server than before. */
+  authoritiesChanged(): void;
   /** Asks that agent for the checkpoints it kept; false when it is not connected. */
   askCheckpoints(audience: Audience): boolean;
   close(): Promise<void>;
@@ -86,6 +88,7 @@ export function createLinkEndpoint(
     look: (audience) => live.of(audience)?.session.look(),
     revoked: (audience) => live.of(audience)?.session.revoked(),
     trustChanged: () => live.each((session) => session.trustChanged()),
+    authoritiesChanged: () => live.each((session) => session.authoritiesChanged()),
     askCheckpoints: (audience) => isAsked(live.of(audience)),
     close,
   };

@@ -179,6 +179,8 @@ export type LinkEffect =
   | { readonly kind: "checkpoints"; readonly list: readonly Envelope[] }
   /** Issue a client certificate that ends then, and send it; with `because`, that goes on record. */
   | { readonly kind: "certify"; readonly until: number; readonly because?: string }
+  /** The agent holds the server against these authorities. */
+  | { readonly kind: "authorities"; readonly fingerprints: readonly string[] }
   /** When the agent last looked at each component. */
   | { readonly kind: "looks"; readonly looks: NonNullable<Pong["looks"]> }
   /** Room for commands: look into the outbox and come back with `waiting`. */

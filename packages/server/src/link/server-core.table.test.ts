@@ -62,6 +62,7 @@ const FRAMES: { readonly [Type in FrameType]: Extract<AgentFrame, { type: Type }
   join_want: { type: "join_want", job: JOB, attempt: 1 },
   checkpoints: { type: "checkpoints", list: [] },
   certificate_kept: { type: "certificate_kept", until: 1 },
+  authorities_kept: { type: "authorities_kept", fingerprints: [] },
   pong: { type: "pong", id: 1, looks: [{ component: "api", agoMs: 1 }] },
 };
 const log = { job: JOB, attempt: 1, offset: 0, bytes: new Uint8Array([1]) };
@@ -84,19 +85,19 @@ const TABLE: Record<LinkState["phase"], Record<InputName, string>> = {
   challenged: {
     opened: "challenged: send challenge", hello: "live: commit session, send welcome, look",
     event: "closed: send goaway, close", ack: "closed: send goaway, close", resend: "closed: send goaway, close",
-    grant_want: "closed: send goaway, close", join_want: "closed: send goaway, close", checkpoints: "closed: send goaway, close", certificate_kept: "closed: send goaway, close", pong: "closed: send goaway, close",
+    grant_want: "closed: send goaway, close", join_want: "closed: send goaway, close", checkpoints: "closed: send goaway, close", certificate_kept: "closed: send goaway, close", authorities_kept: "closed: send goaway, close", pong: "closed: send goaway, close",
     log: "closed: send goaway, close", waiting: "challenged:", tick: "challenged:", silence: "challenged:",
   },
   live: {
     opened: "live:", hello: "closed: send goaway, close",
     event: "live: commit event, send ack", ack: "live: commit acked, look", resend: "live: send command",
-    grant_want: "live: grant", join_want: "live: join", checkpoints: "live: checkpoints", certificate_kept: "live:", pong: "live: looks",
+    grant_want: "live: grant", join_want: "live: join", checkpoints: "live: checkpoints", certificate_kept: "live:", authorities_kept: "live: authorities", pong: "live: looks",
     log: "live: append_log, send log_ack", waiting: "live: commit offer, send command",
     tick: "live: send ping", silence: "closed: close",
   },
   closed: {
     opened: "closed:", hello: "closed:", event: "closed:", ack: "closed:", resend: "closed:", grant_want: "closed:",
-    join_want: "closed:", checkpoints: "closed:", certificate_kept: "closed:", pong: "closed:", log: "closed:", waiting: "closed:", tick: "closed:", silence: "closed:",
+    join_want: "closed:", checkpoints: "closed:", certificate_kept: "closed:", authorities_kept: "closed:", pong: "closed:", log: "closed:", waiting: "closed:", tick: "closed:", silence: "closed:",
   },
 };
 

@@ -183,6 +183,8 @@ function receive(state: LiveLink, frame: Exclude<AgentFrame, Hello>, now: number
       return step(state, { kind: "checkpoints", list: frame.list });
     case "certificate_kept":
       return receiveKept(state, frame.until);
+    case "authorities_kept":
+      return step(state, { kind: "authorities", fingerprints: frame.fingerprints });
     case "pong":
       return step(state, ...(frame.looks ? [{ kind: "looks" as const, looks: frame.looks }] : []));
     default:

@@ -29,6 +29,8 @@ import { until } from "../testing/test-server.ts";
 /** Calls that may change something and leave no entry of whoever made them, each with its reason. */
 const WITHOUT_ENTRY: Readonly<Record<string, string>> = {
   checkApp: "changes nothing",
+  rotateAuthority: "needs a server that speaks TLS: tests/tls/rotation.test.ts",
+  retireAuthority: "needs a server that speaks TLS: tests/tls/rotation.test.ts",
   joinAgent: "made by an agent, which has no token yet; on record as the agent's own",
 };
 

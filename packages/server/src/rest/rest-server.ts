@@ -18,6 +18,7 @@ import type { ServerContext } from "../context.ts";
 import { type Admission, callerOf, createAdmission } from "./admission.ts";
 import { AGENT_HANDLERS } from "./agents.ts";
 import { AUDIT_HANDLERS } from "./audit.ts";
+import { AUTHORITY_HANDLERS } from "./authority.ts";
 import { EVENT_HANDLERS } from "./events.ts";
 import { type Handler, problemOf } from "./handler.ts";
 import { INSTALL_HANDLERS } from "./installs.ts";
@@ -36,6 +37,7 @@ const HANDLERS: readonly Handler[] = [
   ...EVENT_HANDLERS,
   ...INSTALL_HANDLERS,
   ...JOB_HANDLERS,
+  ...AUTHORITY_HANDLERS,
   ...KEY_HANDLERS,
   ...METRICS_HANDLERS,
   ...RELEASE_HANDLERS,

@@ -20,7 +20,7 @@ const CLIENT_AUTH = "1.3.6.1.5.5.7.3.2";
 const AGENT_URI = /^URI:exclave:\/\/agent\/([\w-]{1,64})\/([\w-]{1,64})\/(\d{1,9})$/;
 
 export function createAgentCertificates(
-  authority: Pick<Authority, "issueAgent" | "certificate">,
+  authority: Pick<Authority, "issueAgent" | "trusted">,
 ): AgentCertificates {
   return {
     issue(agent, until) {
@@ -32,7 +32,7 @@ export function createAgentCertificates(
     read(certificate) {
       if (!certificate) return { kind: "none" };
       // Agents' certificates are issued by the authority itself, with nothing in between.
-      const isOurs = certificate.verify(authority.certificate.publicKey);
+      const isOurs = authority.trusted().some(({ publicKey }) => certificate.verify(publicKey));
       const isForAgents = certificate.keyUsage?.includes(CLIENT_AUTH) ?? false;
       const [, agent, audience, generation] =
         AGENT_URI.exec(certificate.subjectAltName ?? "") ?? [];

@@ -12,6 +12,13 @@ import {
 import { join } from "node:path";
 import { Failure } from "@exclave/core";
 import { caFingerprint, readIfThere, writeDurably } from "@exclave/machine";
+import {
+  finishRotation,
+  type NextAuthority,
+  openOld,
+  removeOld,
+  writeRotation,
+} from "./authority-files.ts";
 import { makeCertificate } from "./certificate.ts";
 
 const DAY_MS = 86_400_000;
@@ -27,6 +34,18 @@ export interface IssuedServer {
 
 export interface Authority {
   readonly certificate: X509Certificate;
+  /** The one it replaces, while agents and people learn of this one. */
+  readonly old: X509Certificate | undefined;
+  /** Shown beside the server's certificate, so that whoever pinned either of them finds a way to it. */
+  shown(): X509Certificate[];
+  /** Those whose certificates count. */
+  trusted(): X509Certificate[];
+  /** Makes one to take the place of this one; nothing is written yet. */
+  makeNext(): NextAuthority;
+  /** From now on that one issues, and this one is the old one. */
+  take(next: NextAuthority): Promise<void>;
+  /** The old one counts no more. */
+  retireOld(): Promise<void>;
   /** What a join string pins: sha256 of its public key. */
   readonly fingerprint: string;
   /** A certificate of a new key, for these host names and addresses. */
@@ -51,10 +70,32 @@ export interface AuthorityOptions {
 
 export async function openAuthority({ keys, now }: AuthorityOptions): Promise<Authority> {
   const files = { key: join(keys, "ca.pem"), certificate: join(keys, "ca.crt") };
-  const { privateKey, certificate } = await openFiles(files, now());
+  await finishRotation(keys);
+  let held = await openFiles(files, now());
+  let old = await openOld(keys);
   return {
-    certificate,
-    fingerprint: caFingerprint(certificate),
+    get certificate() {
+      return held.certificate;
+    },
+    get fingerprint() {
+      return caFingerprint(held.certificate);
+    },
+    get old() {
+      return old?.certificate;
+    },
+    // The cross certificate first: it is the one that leads to the old authority.
+    shown: () => [...(old ? [old.cross] : []), held.certificate, ...(old ? [old.certificate] : [])],
+    trusted: () => [held.certificate, ...(old ? [old.certificate] : [])],
+    makeNext: () => makeNext(held, now()),
+    async take(next) {
+      await writeRotation(keys, next);
+      old = { cross: next.cross, certificate: held.certificate };
+      held = next;
+    },
+    async retireOld() {
+      await removeOld(keys);
+      old = undefined;
+    },
     issueServer(hosts) {
       const pair = generateKeyPairSync("ec", { namedCurve: "P-256" });
       const wish = {
@@ -63,7 +104,7 @@ export async function openAuthority({ keys, now }: AuthorityOptions): Promise<Au
         key: pair.publicKey,
         ...validity(now(), SERVER_CERTIFICATE_MS),
       } as const;
-      const issued = makeCertificate(wish, { privateKey, certificate });
+      const issued = makeCertificate(wish, held);
       return { certificate: issued, privateKey: pair.privateKey };
     },
     issueAgent({ name, uri, key }, until) {
@@ -74,7 +115,7 @@ export async function openAuthority({ keys, now }: AuthorityOptions): Promise<Au
         key,
         ...validity(now(), lengthMs),
       } as const;
-      return makeCertificate(wish, { privateKey, certificate });
+      return makeCertificate(wish, held);
     },
   };
 }
@@ -84,7 +125,7 @@ interface AuthorityFiles {
   readonly certificate: string;
 }
 
-interface HeldAuthority {
+export interface HeldAuthority {
   readonly privateKey: KeyObject;
   readonly certificate: X509Certificate;
 }
@@ -123,6 +164,28 @@ function parseAuthority(files: AuthorityFiles, key: string, text: string): HeldA
   }
 }
 
+/** A new key with a certificate of its own, and one by the authority before it. */
+function makeNext(before: HeldAuthority, now: number): NextAuthority {
+  const privateKey = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
+  const wish = { ...authorityWish(privateKey), ...validity(now, AUTHORITY_DAYS * DAY_MS) };
+  const leftMs = before.certificate.validToDate.getTime() - now;
+  const crossed = { ...wish, ...validity(now, Math.min(leftMs, AUTHORITY_DAYS * DAY_MS)) };
+  return {
+    privateKey,
+    certificate: makeCertificate(wish, { privateKey }),
+    cross: makeCertificate(crossed, before),
+  };
+}
+
+function authorityWish(privateKey: KeyObject) {
+  return {
+    about: { kind: "authority" },
+    // Two authorities of one name could not be told apart in a list of them.
+    name: `Exclave CA ${randomBytes(4).toString("hex")}`,
+    key: createPublicKey(privateKey),
+  } as const;
+}
+
 async function makeAuthority(
   files: AuthorityFiles,
   key: string | undefined,
@@ -132,13 +195,7 @@ async function makeAuthority(
     key === undefined
       ? generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey
       : parseKey(files.key, key);
-  const wish = {
-    about: { kind: "authority" },
-    // Two authorities of one name could not be told apart in a list of them.
-    name: `Exclave CA ${randomBytes(4).toString("hex")}`,
-    key: createPublicKey(privateKey),
-    ...validity(now, AUTHORITY_DAYS * DAY_MS),
-  } as const;
+  const wish = { ...authorityWish(privateKey), ...validity(now, AUTHORITY_DAYS * DAY_MS) };
   const certificate = makeCertificate(wish, { privateKey });
   await writeDurably(files.key, privateKey.export({ type: "pkcs8", format: "pem" }).toString());
   await writeDurably(files.certificate, certificate.toString());

@@ -24,6 +24,8 @@ export interface KeptCertificate {
   fingerprint(): string | undefined;
   /** Looks now; returns when what was found is applied. */
   look(): Promise<void>;
+  /** The authority was replaced: another certificate is issued, and who counts is said anew. */
+  replace(): void;
   stop(): void;
 }
 
@@ -32,7 +34,7 @@ export function keepCertificate(options: KeepCertificate): KeptCertificate {
   let shown = options.first;
   let lastFailure: string | undefined;
   const stop = timers.every(LOOK_EVERY_MS, () => void look());
-  return { fingerprint: () => shown.fingerprint, look, stop };
+  return { fingerprint: () => shown.fingerprint, look, replace, stop };
 
   async function look(): Promise<void> {
     try {
@@ -49,6 +51,11 @@ export function keepCertificate(options: KeepCertificate): KeptCertificate {
         log.error({ reason: message }, "the certificate was not replaced");
       lastFailure = message;
     }
+  }
+
+  function replace(): void {
+    shown = plan.kind === "own" ? issue() : shown;
+    apply(shown);
   }
 
   async function newer(): Promise<Shown | undefined> {

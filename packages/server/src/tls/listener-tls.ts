@@ -86,7 +86,7 @@ export function showOwn(authority: Authority, hosts: readonly string[]): Shown {
   return {
     context: {
       // The authority's own comes along: whoever pinned its fingerprint finds it there.
-      cert: [certificate, authority.certificate].map((one) => one.toString()).join(""),
+      cert: [certificate, ...authority.shown()].map((one) => one.toString()).join(""),
       key: privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
     },
     notAfter: certificate.validToDate.getTime(),

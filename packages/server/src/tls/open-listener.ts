@@ -26,10 +26,21 @@ export interface Listener {
   readonly tls: ListenTls | undefined;
   /** Of agents; undefined for plain HTTP. */
   readonly certificates: AgentCertificates | undefined;
+  /** That issues for agents, and for this server unless a certificate was brought; undefined for plain HTTP. */
+  readonly authority: ListenerAuthority | undefined;
   /** Of the authority that agents and people are to pin. */
   caFingerprint(): string | undefined;
   /** Keeps the certificate of this server current; `look` does it at once. */
   keep(server: SecureServer): KeptCertificate | undefined;
+}
+
+export interface ListenerAuthority {
+  readonly held: Authority;
+  /** Whether agents and people hold the server against it. */
+  readonly isPinned: boolean;
+  /** It was replaced, or the old one retired: the listener follows, and so does whoever asked to be told. */
+  changed(): void;
+  onChanged(tell: () => void): void;
 }
 
 interface SecureServer {
@@ -43,6 +54,7 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
       scheme: "http",
       tls: undefined,
       certificates: undefined,
+      authority: undefined,
       caFingerprint: () => undefined,
       keep: () => undefined,
     };
@@ -51,7 +63,17 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   const issue = () => showOwn(authority, hostsOf(host, publicUrl));
   const first = plan.kind === "own" ? issue() : await showFiles(plan.files);
   let kept: KeptCertificate | undefined;
+  const tellers: (() => void)[] = [];
   return {
+    authority: {
+      held: authority,
+      isPinned: plan.kind === "own",
+      changed() {
+        kept?.replace();
+        for (const tell of tellers) tell();
+      },
+      onChanged: (tell) => void tellers.push(tell),
+    },
     scheme: "https",
     tls: listenTls(first, authority),
     certificates: createAgentCertificates(authority),
@@ -65,6 +87,7 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
 }
 
 /** Agents' certificates are by this server's own authority, whosever the server's is. */
-function listenTls({ context: { cert, key } }: Shown, { certificate }: Authority): ListenTls {
-  return { cert, key, ca: certificate.toString(), minVersion: LISTEN_TLS_VERSION };
+function listenTls({ context: { cert, key } }: Shown, authority: Authority): ListenTls {
+  const ca = authority.trusted().map((one) => one.toString());
+  return { cert, key, ca, minVersion: LISTEN_TLS_VERSION };
 }

@@ -56,6 +56,7 @@ export function rateOf(input: LinkInput): RateName | undefined {
   if (input.frame.type === "event") return "event";
   const { type } = input.frame;
   const isAsking = type === "grant_want" || type === "join_want";
-  // Each costs signatures, made or checked.
-  return isAsking || type === "checkpoints" ? "grant" : undefined;
+  // Each costs signatures, made or checked, or a row.
+  const isKept = type === "checkpoints" || type === "authorities_kept";
+  return isAsking || isKept ? "grant" : undefined;
 }

@@ -32,3 +32,16 @@ export async function certifyAgent(
   });
   send({ type: "certificate", certificate: certificates.issue(agent, until) });
 }
+
+/** What the agent knows the server by: an authority is retired when every agent knows another. */
+export async function noteAuthorities(
+  { store }: Pick<ServerContext, "store">,
+  { peer }: Pick<LinkConnection, "peer">,
+  fingerprints: readonly string[],
+): Promise<void> {
+  if (!peer) return;
+  await store.transaction(async (tx) => {
+    const row = await tx.agents.get(peer.agent.id);
+    if (row) await tx.agents.put({ ...row, authorities: [...fingerprints] });
+  });
+}

@@ -1,6 +1,6 @@
 // What the link machine needs to know to answer a hello.
 
-import { type AgentFrame, CERTIFICATES, helloBytes } from "@exclave/api";
+import { type AgentFrame, AUTHORITIES, CERTIFICATES, helloBytes } from "@exclave/api";
 import type { ServerContext } from "../../context.ts";
 import { isSignedBy } from "../../joins.ts";
 import type { AgentRow } from "../../store/rows.ts";
@@ -62,7 +62,7 @@ export async function gatherHello(
     facts: {
       record,
       isProven: true,
-      capabilities: presented ? [CERTIFICATES] : [],
+      capabilities: presented ? [CERTIFICATES, AUTHORITIES] : [],
       ...(presented && { certificate: judgeCertificate(presented, agent, asked) }),
       unacked: sent.map(({ id, seq, body }) => ({ row: id, seq: seq ?? 0, body })),
       logs,

@@ -10,7 +10,7 @@ import type { AgentRow } from "../../store/rows.ts";
 import { closeLog } from "../close-log.ts";
 import { type CommittedLinkWrite, commitLinkWrites } from "../commit-link-write.ts";
 import type { GrantWanted, JoinWanted, LinkEffect, OutgoingFrame } from "../link-state.ts";
-import { certifyAgent } from "./certify-agent.ts";
+import { certifyAgent, noteAuthorities } from "./certify-agent.ts";
 import type { LinkConnection } from "./link-connection.ts";
 import type { MergedEffect } from "./merge-effects.ts";
 import type { ShownDocuments } from "./shown-documents.ts";
@@ -57,16 +57,16 @@ export function createLinkEffects(
       case "checkpoints":
         if (agent) await context.agentCheckpoints.keep(agent, effect.list);
         return;
+      case "authorities":
+        return noteAuthorities(context, connection, effect.fingerprints);
       case "certify":
         return certifyAgent(context, connection, effect);
       case "looks":
         return options.onLooks(effect.looks);
       case "grant":
-        if (agent) await answerGrant(agent, effect.wanted);
-        return;
+        return agent && answerGrant(agent, effect.wanted);
       case "join":
-        if (agent) await answerJoin(agent, effect.wanted);
-        return;
+        return agent && answerJoin(agent, effect.wanted);
       case "look":
         return options.look(effect.limit);
       case "close":
@@ -82,6 +82,7 @@ export function createLinkEffects(
     connection.send(frame);
     if (frame.type !== "welcome") return;
     documents.sendTrust();
+    documents.sendAuthorities();
     // After the document that names its signer, before the first command.
     await documents.sendCheckpoint();
   }

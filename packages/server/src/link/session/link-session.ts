@@ -53,6 +53,8 @@ export interface LinkSession {
   look(): void;
   /** There is a trust document the agent may not have. */
   trustChanged(): void;
+  /** Other authorities vouch for this server than before. */
+  authoritiesChanged(): void;
   /** Shows the agent how the record has grown. */
   showRecord(): void;
   /** Asks the agent for the checkpoints it kept. */
@@ -91,6 +93,7 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
   const session: LinkSession = {
     look: () => look(COMMAND_WINDOW),
     trustChanged: () => inTurn(() => documents.sendTrust()),
+    authoritiesChanged: () => inTurn(() => documents.sendAuthorities()),
     showRecord: () => inTurn(() => documents.sendCheckpoint()),
     askCheckpoints: () => documents.askCheckpoints(),
     tick() {

@@ -1,22 +1,28 @@
 // The signed documents one agent is shown besides its commands: the trust documents it does not have, and how the
 // record has grown.
 
+import { AUTHORITIES } from "@exclave/api";
+import { caFingerprint } from "@exclave/machine";
 import type { ServerContext } from "../../context.ts";
 import type { Hello } from "../link-state.ts";
 import type { LinkConnection } from "./link-connection.ts";
 
 export interface ShownDocuments {
   /** What the agent has, by its own word. */
-  greet(hello: Pick<Hello, "trustVersion" | "checkpointSizes">): void;
+  greet(
+    hello: Pick<Hello, "trustVersion" | "checkpointSizes" | "authorities" | "capabilities">,
+  ): void;
   /** Every version the agent does not have, in order. One that says of none it has is too old for them. */
   sendTrust(): void;
+  /** The authorities that vouch for this server, to an agent that pinned others. */
+  sendAuthorities(): void;
   sendCheckpoint(): Promise<void>;
   /** Asks for the checkpoints the agent kept, once it has been shown one. */
   askCheckpoints(): void;
 }
 
 export function createShownDocuments(
-  { trust, checkpoints }: Pick<ServerContext, "trust" | "checkpoints">,
+  { trust, checkpoints, authority }: Pick<ServerContext, "trust" | "checkpoints" | "authority">,
   connection: LinkConnection,
 ): ShownDocuments {
   /** The newest trust document that is on its way to the agent or there. */
@@ -24,13 +30,18 @@ export function createShownDocuments(
   /** What the agent says it saw of the record, and later what it was shown last. */
   let recordSeen: readonly number[] | undefined;
   let isRecordSent = false;
+  /** What the agent holds this server against; undefined where it pinned nothing, or cannot change it. */
+  let authoritiesSent: string | undefined;
 
   return {
-    greet({ trustVersion, checkpointSizes }) {
+    greet({ trustVersion, checkpointSizes, authorities = [], capabilities }) {
+      const canChange = authorities.length > 0 && capabilities.includes(AUTHORITIES);
+      authoritiesSent = canChange ? authorities.toSorted().join() : undefined;
       trustSent = trustVersion;
       recordSeen = checkpointSizes;
     },
     sendTrust,
+    sendAuthorities,
     sendCheckpoint,
     askCheckpoints() {
       if (isRecordSent) connection.send({ type: "checkpoints_want" });
@@ -43,6 +54,15 @@ export function createShownDocuments(
       connection.send({ type: "trust", envelope });
       trustSent = document.version;
     }
+  }
+
+  function sendAuthorities(): void {
+    if (authoritiesSent === undefined || !authority?.isPinned) return;
+    const current = authority.held.trusted();
+    const named = current.map(caFingerprint).toSorted().join();
+    if (named === authoritiesSent) return;
+    connection.send({ type: "authorities", certificates: current.map((one) => one.toString()) });
+    authoritiesSent = named;
   }
 
   async function sendCheckpoint(): Promise<void> {

@@ -30,6 +30,8 @@ export const AgentRow = z.object({
   keyGeneration: z.int().positive(),
   /** When the client certificate ends that it was given last. */
   certificateUntil: Instant.optional(),
+  /** Fingerprints of the authorities it holds the server against, as it said last. */
+  authorities: z.array(z.string()).optional(),
   joinedAt: Instant,
   revokedAt: Instant.nullable(),
   version: z.string(),
