@@ -208,7 +208,8 @@ async function removeInOrder(
   for (const phase of phasesOf(objects).toReversed()) await kubectl.delete(phase, timeoutSeconds);
 }
 
-function waitOf({ config, signal, progress }: Context) {
-  const { timeoutSeconds } = config;
-  return { timeoutSeconds, signal, onProgress: (because: string) => progress(because) };
+function waitOf(context: Context) {
+  const { timeoutSeconds } = context.config;
+  const onProgress = (because: string) => context.progress(because);
+  return { timeoutSeconds, signal: context.signal, onProgress };
 }
