@@ -14,6 +14,7 @@ import {
   wantsInsecureHttp,
 } from "@exclave/core";
 import { pino } from "pino";
+import { readRetention } from "./retention/read-settings.ts";
 import { type RunningServer, startServer } from "./server.ts";
 import { connectSigner, startSignerProcess } from "./signer/open-signer.ts";
 
@@ -35,6 +36,7 @@ try {
   const server = await startServer({
     ...readArguments(process.argv.slice(2)),
     ...(databaseUrl === undefined ? {} : { databaseUrl }),
+    retention: readRetention(process.env),
     log,
     now: createClock({
       machine: Date.now,

@@ -31,6 +31,8 @@ import { reconcileReleases } from "./release/release-loop.ts";
 import { renewStatements } from "./release/renew-statements.ts";
 import { createRestServer } from "./rest/rest-server.ts";
 import { tokenRow } from "./rest/tokens.ts";
+import { startRetention } from "./retention/retention.ts";
+import type { RetentionSettings } from "./retention/retention-rules.ts";
 import { startSignerProcess } from "./signer/open-signer.ts";
 import type { Signer } from "./signer/signer.ts";
 import { openStore } from "./store/open-store.ts";
@@ -66,6 +68,8 @@ export interface ServerOptions {
   readonly tls?: TlsSettings;
   /** What a peer may take; those of every listener unless said. */
   readonly limits?: Partial<ListenLimits>;
+  /** How long things are kept; the defaults unless said. */
+  readonly retention?: Partial<RetentionSettings>;
   /** How long a log request or a debug command goes on without a reader. */
   readonly followerGraceMs?: number;
 }
@@ -238,6 +242,11 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     await store.close();
     throw reason;
   }
+  const retention = startRetention(context, {
+    settings: options.retention,
+    registry: directory.registry,
+    timers,
+  });
   const flushing = setInterval(() => void flush(), FLUSH_EVERY_MS);
   const renewing = setInterval(() => void renew(), RENEW_EVERY_MS);
   releases.mark("releases");
@@ -279,6 +288,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
 
   async function close(): Promise<void> {
     clearInterval(renewing);
+    await retention.stop();
     certificate?.stop();
     context.followers.stop();
     clearInterval(flushing);

@@ -138,7 +138,10 @@ function sandboxOf({ name, repository, digest, descriptor }: ImageRow): ReleaseS
 async function versionFor(tx: Tables, of: AppRow, asked: string | undefined): Promise<string> {
   const { id: app, name } = of;
   if (asked === undefined) {
-    let number = (await tx.releases.count(app)) + 1;
+    // Above the newest: the number of one that is not kept any more is not given again.
+    const [newest] = (await tx.releases.ofApp(app, { limit: 1 })).items;
+    const last = Number(newest?.version);
+    let number = Math.max(await tx.releases.count(app), Number.isSafeInteger(last) ? last : 0) + 1;
     while (await tx.releases.byVersion(app, String(number))) number++;
     return String(number);
   }

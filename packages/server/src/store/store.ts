@@ -102,6 +102,8 @@ export interface Documents<Row> {
   remove(key: string): Promise<boolean>;
   /** Newest first. */
   list(page: Page): Promise<PageOf<Row>>;
+  /** Oldest first, a page of them. */
+  oldest(page: Page): Promise<PageOf<Row>>;
   /** Oldest first, all of them: for the few nouns that stay few. */
   all(): Promise<Row[]>;
 }

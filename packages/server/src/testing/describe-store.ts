@@ -101,6 +101,28 @@ export function describeStore(
       assert.equal((await store.read.audit.head()).size, 1);
     });
 
+    test("pages through rows, oldest first, also while those before are taken away", async (t) => {
+      const { store } = await create(t);
+      await store.transaction(async (tx) => {
+        for (let n = 0; n < 7; n++) await tx.channels.put(channel(`c${n}`, "r"));
+      });
+
+      const names: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const { items, next } = await store.read.channels.oldest({ limit: 3, cursor });
+        names.push(...items.map((row) => row.name));
+        await store.transaction(async (tx) => {
+          for (const { app, name } of items) await tx.channels.remove(channelKey(app, name));
+        });
+        cursor = next ?? undefined;
+      } while (cursor !== undefined);
+
+      assert.deepEqual(names, ["c0", "c1", "c2", "c3", "c4", "c5", "c6"]);
+      assert.deepEqual(await store.read.channels.all(), []);
+      await assert.rejects(store.read.channels.oldest({ limit: 3, cursor: "x" }), /cursor/);
+    });
+
     test("pages through rows, newest first, none twice and none missing", async (t) => {
       const { store } = await create(t);
       await store.transaction(async (tx) => {

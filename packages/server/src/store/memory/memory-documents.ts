@@ -41,6 +41,7 @@ export function createMemoryDocuments<Row>(
       return table.remove(key);
     },
     list: async (page, filter = {}) => pageOf(matching(filter), page, read),
+    oldest: async (page) => pageAfter([...table.rows()], page, read),
     all: async () => Array.from(table.rows(), read),
     where: async (filter) => matching(filter).map(read),
     whereOpen: async (filter) => matching({ ...filter, state: OPEN_STATUSES }).map(read),
@@ -76,6 +77,21 @@ function pageOf<Row>(
   const last = older.length > limit ? older[limit - 1] : undefined;
   return {
     items: older.slice(0, limit).map(read),
+    next: last ? String(last.ordinal) : null,
+  };
+}
+
+function pageAfter<Row>(
+  rows: readonly MemoryRow[],
+  { limit, cursor }: Page,
+  read: (row: MemoryRow) => Row,
+): PageOf<Row> {
+  const after = Number(cursor ?? 0);
+  if (Number.isNaN(after)) throw new Failure("invalid", "the cursor is not one of ours");
+  const younger = rows.filter(({ ordinal }) => ordinal > after);
+  const last = younger.length > limit ? younger[limit - 1] : undefined;
+  return {
+    items: younger.slice(0, limit).map(read),
     next: last ? String(last.ordinal) : null,
   };
 }

@@ -83,6 +83,17 @@ export function createDocuments<Row>(
       const last = found.length > limit ? found[limit - 1] : undefined;
       return { items: found.slice(0, limit).map(read), next: last ? String(last.ordinal) : null };
     },
+    async oldest({ limit, cursor }) {
+      const [after, most] = [cursor === undefined ? 0 : ordinalOf(cursor), limit + 1];
+      const found = await find(
+        "oldest",
+        {},
+        (query) => query.where("ordinal", ">", after).orderBy("ordinal").limit(most),
+        [after, most],
+      );
+      const last = found.length > limit ? found[limit - 1] : undefined;
+      return { items: found.slice(0, limit).map(read), next: last ? String(last.ordinal) : null };
+    },
     async all() {
       return (await find("all", {}, (query) => query.orderBy("ordinal"))).map(read);
     },
