@@ -31,3 +31,16 @@ test("a server of another authority is not spoken to", async (t) => {
 
   assert.match(String(reason), /certificate|issuer/);
 });
+
+test("a host that NO_PROXY names is dialled directly", async (t) => {
+  const server = await tlsServer(t, { publicUrl: "https://exclave.test" });
+  const { proxy, asked } = await tunnel(t, server.server.listening);
+  const ca = await readFile(join(server.data, "keys/ca.crt"), "utf8");
+
+  const direct = { ...proxy, NO_PROXY: "other.test,exclave.test" };
+  const socket = createDial(() => ({ ca, proxy: direct }))("wss://exclave.test:1/v1/link");
+  t.after(() => socket.terminate());
+  await assert.rejects(once(socket, "open"), /ENOTFOUND|EAI_AGAIN|ECONNREFUSED/);
+
+  assert.deepEqual(asked, [], "the proxy heard nothing of it");
+});
