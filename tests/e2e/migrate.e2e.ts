@@ -4,18 +4,14 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { findPostgres, startPostgres } from "@exclave/server/testing/postgres";
 import { untilHealthy } from "./harness.ts";
+import { createDatabase, skip } from "./postgres-database.ts";
 import { createShopWorld, trail, writeShop } from "./shop-app.ts";
 
-const programs = findPostgres();
-const skip = programs === undefined && "no postgres on this machine (apt-get install postgresql)";
 const MIGRATE = ["server", "migrate", "--from", "sqlite", "--to", "postgres"];
 
 test("a tenant moves from SQLite to PostgreSQL", { skip }, async (t) => {
-  const cluster = await startPostgres(programs ?? "");
-  t.after(() => cluster.stop());
-  const url = await cluster.create();
+  const { url } = await createDatabase(t);
   const environment: Record<string, string> = {};
   const world = await createShopWorld(t, { environment });
   const before = trail(world);

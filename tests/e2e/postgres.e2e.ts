@@ -5,21 +5,13 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import {
-  findPostgres,
-  type PostgresCluster,
-  startPostgres,
-} from "@exclave/server/testing/postgres";
+import type { PostgresCluster } from "@exclave/server/testing/postgres";
 import { repeated, until, untilHealthy, type World } from "./harness.ts";
+import { createDatabase, skip } from "./postgres-database.ts";
 import { createShopWorld, trail, writeShop } from "./shop-app.ts";
 
-const programs = findPostgres();
-const skip = programs === undefined && "no postgres on this machine (apt-get install postgresql)";
-
 test("the whole line on PostgreSQL, with everything killed once", { skip }, async (t) => {
-  const cluster = await startPostgres(programs ?? "");
-  t.after(() => cluster.stop());
-  const url = await cluster.create();
+  const { cluster, url } = await createDatabase(t);
   const world = await createShopWorld(t, { environment: { EXCLAVE_DATABASE_URL: url } });
   assert.ok(!existsSync(join(world.home, "server/exclave.db")), "nothing is kept in a file");
 

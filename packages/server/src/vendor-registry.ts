@@ -21,3 +21,21 @@ export function createVendorRegistry(directory: string, context: ServerContext):
     onError: (reason) => log.error({ reason }, "the registry failed"),
   });
 }
+
+/**
+ * Made when it is first asked for: a client is told where to get a token, and the port that this names may be known
+ * only after listening.
+ */
+export function createLazyRegistry(
+  directory: string,
+  context: ServerContext,
+): Pick<Registry, "handle" | "close"> {
+  let registry: Registry | undefined;
+  return {
+    handle(request, response) {
+      registry ??= createVendorRegistry(directory, context);
+      return registry.handle(request, response);
+    },
+    close: async () => registry?.close(),
+  };
+}

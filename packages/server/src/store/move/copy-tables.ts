@@ -24,8 +24,8 @@ interface Column {
   readonly isNumbered: boolean;
 }
 
-/** Of PostgreSQL alone: its own version, and what several servers need. */
-const OF_POSTGRES = ["migrations", "turn", "audit_waiting", "servers", "links"];
+/** Of PostgreSQL alone: its own version, which server came last, and what waits for its place in the record. */
+const OF_POSTGRES = ["migrations", "turn", "audit_waiting"];
 
 export async function copyTables<Tables>(
   from: DatabaseSync,

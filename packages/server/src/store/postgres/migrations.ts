@@ -64,13 +64,6 @@ export const MIGRATIONS: readonly Migration[] = [
       WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000)`,
     // A server of before, which would append to the record by itself, is fenced off.
     "UPDATE turn SET epoch = epoch + 1",
-    // Servers that are on this database, and which of them has the connection of an agent.
-    `CREATE TABLE servers (id TEXT PRIMARY KEY, number BIGINT GENERATED ALWAYS AS IDENTITY,
-      beat_at TIMESTAMPTZ NOT NULL, shown_size BIGINT NOT NULL DEFAULT 0)`,
-    `CREATE TABLE links (audience TEXT PRIMARY KEY, agent TEXT NOT NULL, server TEXT NOT NULL,
-      previous TEXT, epoch BIGINT NOT NULL, since BIGINT NOT NULL, is_live BOOLEAN NOT NULL)`,
-    "CREATE INDEX links_agent ON links (agent)",
-    "CREATE INDEX links_server ON links (server)",
   ],
 ];
 

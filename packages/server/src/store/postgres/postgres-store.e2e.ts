@@ -67,9 +67,22 @@ if (programs === undefined) {
     };
   });
 
+  test("a server that was replaced writes nothing more", async (t) => {
+    const { url, store } = await opened(t);
+    await append(store, "first");
+    const second = await opened(t, url);
+
+    await assert.rejects(append(store, "late"), /another server has taken over/);
+    await append(second.store, "next");
+
+    const actions = (await second.store.read.audit.after(0, 10)).map(({ action }) => action);
+    assert.deepEqual(actions, ["first", "next"]);
+  });
+
   test("two servers write side by side: nothing is lost, and the record is one chain", async (t) => {
     const { url, store } = await opened(t);
-    const second = await opened(t, url);
+    const second = { store: await openPostgresStore(url, { takesOver: false }) };
+    t.after(() => second.store.close());
     const add = (one: Store, n: number) =>
       one.transaction(async (tx) => {
         const before = Number((await tx.channels.of(CRM_ID, "stable"))?.release ?? "0");

@@ -1,5 +1,5 @@
-// The store in a PostgreSQL database, which several servers may share. Transactions run side by side and end as if
-// they had come one after the other.
+// The store in a PostgreSQL database. Transactions run side by side and end as if they had come one after the other,
+// also those of several servers. A server that takes over fences off the one before it.
 
 import { Failure } from "@exclave/core";
 import { Kysely, sql } from "kysely";
@@ -13,19 +13,36 @@ import { createTransactions } from "./transactions.ts";
 
 const READERS_MAX = 6;
 
-export async function openPostgresStore(url: string): Promise<Store> {
+export interface PostgresStoreOptions {
+  /** A server that runs here already writes nothing more from now on. So it is unless said. */
+  readonly takesOver?: boolean;
+}
+
+export async function openPostgresStore(
+  url: string,
+  { takesOver = true }: PostgresStoreOptions = {},
+): Promise<Store> {
   const connect = (options: PostgresDialectOptions = {}) =>
     new Kysely<Database>({ dialect: createPostgresDialect(url, options) });
   const writer = connect();
   try {
     await migrate(writer);
-    const epoch = await epochOf(writer);
+    const epoch = await (takesOver ? takeOver(writer) : epochOf(writer));
     const reader = connect({ connectionsMax: READERS_MAX, isReader: true });
     return createStore(writer, reader, epoch);
   } catch (reason) {
     await writer.destroy();
     throw reason;
   }
+}
+
+/** Waits for what is under way. */
+function takeOver(db: Kysely<Database>): Promise<number> {
+  return db.transaction().execute(async (tx) => {
+    await sql`LOCK TABLE turn IN ACCESS EXCLUSIVE MODE`.execute(tx);
+    await sql`UPDATE turn SET epoch = epoch + 1`.execute(tx);
+    return epochOf(tx);
+  });
 }
 
 async function epochOf(db: Kysely<Database>): Promise<number> {

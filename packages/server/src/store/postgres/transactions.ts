@@ -24,7 +24,7 @@ export interface Transactions {
   run<Result>(work: (connection: Kysely<Database>) => Promise<Result>): Promise<Result>;
 }
 
-/** `epoch` is the one the server began with: it rises when all that is in the database is replaced. */
+/** `epoch` is the one the server began with: it rises when another one takes over. */
 export function createTransactions(db: Kysely<Database>, epoch: number): Transactions {
   const takeTurn = createTurns(AT_ONCE_MAX);
 
@@ -59,7 +59,8 @@ interface Begun {
   readonly epoch: number;
 }
 
-const REPLACED = "what is in the database was replaced while this server ran; start it again";
+const REPLACED =
+  "another server has taken over this database; stop this one, or that one and start this one again";
 
 type End<Result> =
   | { readonly kind: "committed"; readonly result: Result }

@@ -1,0 +1,89 @@
+// The parts of a server, made once and handed to all that need them.
+
+import { Failure } from "@exclave/core";
+import { createRegistryFiles } from "@exclave/oci";
+import { createFailedLogins } from "./access/failed-logins.ts";
+import { createRepeats } from "./access/repeats.ts";
+import { createAgentCheckpoints } from "./audit/agent-checkpoints.ts";
+import type { ServerContext } from "./context.ts";
+import type { DataDirectory } from "./data-directory.ts";
+import { createFollowers, FOLLOWER_GRACE_MS, stopAbandoned } from "./job/followers.ts";
+import { createJobLogs } from "./job/job-logs.ts";
+import type { LinkEndpoint } from "./link/link-endpoint.ts";
+import { createLiveEvents } from "./live-events.ts";
+import { createMetrics } from "./metrics/metrics.ts";
+import { createAppChecker } from "./release/app-checker.ts";
+import { createAppReader } from "./release/app-of-release.ts";
+import type { Ground } from "./server-ground.ts";
+import type { ServerLoops } from "./server-loops.ts";
+import type { Listener } from "./tls/open-listener.ts";
+import type { Trust } from "./trust/trust.ts";
+
+export interface ContextParts {
+  readonly ground: Ground;
+  readonly directory: DataDirectory;
+  readonly loops: ServerLoops;
+  readonly link: () => LinkEndpoint;
+  /** Known once the server listens. */
+  readonly reached: { url?: string | undefined; trust?: Trust };
+  readonly listener: Listener;
+  readonly version: string;
+  readonly logBytesMax?: number;
+  readonly followerGraceMs?: number;
+}
+
+export function createContext(parts: ContextParts): ServerContext {
+  const { ground, directory, loops, link, listener, reached, version } = parts;
+  const { store, keys, checkpoints, timers, now, log } = ground;
+  const context: ServerContext = {
+    store,
+    keys,
+    get trust() {
+      if (reached.trust) return reached.trust;
+      throw new Failure("unavailable", "the server is starting");
+    },
+    vendorContent: createRegistryFiles(directory.registry),
+    checkpoints,
+    agentCheckpoints: createAgentCheckpoints({
+      context: () => context,
+      send: (audience) => link().askCheckpoints(audience),
+      timers,
+    }),
+    logs: createJobLogs(directory.logs, parts),
+    live: createLiveEvents({ now }),
+    metrics: createMetrics({
+      version,
+      agents: () => link().connected(),
+      backlog: (loop) => loops.backlog(loop),
+    }),
+    followers: createFollowers({
+      graceMs: parts.followerGraceMs ?? FOLLOWER_GRACE_MS,
+      onAbandoned: (id) => stopAbandoned(context, id),
+    }),
+    repeats: createRepeats({ now }),
+    failedLogins: createFailedLogins(now),
+    uploads: directory.uploads,
+    apps: createAppChecker(),
+    readApp: createAppReader(),
+    publicUrl: () => reached.url ?? "",
+    caFingerprint: () => listener.caFingerprint(),
+    certificates: listener.certificates,
+    authority: listener.authority,
+    now,
+    startedAt: now(),
+    version,
+    log,
+    presence: {
+      isOnline: (audience) => link().isOnline(audience),
+      watchOf: (audience) => link().watchOf(audience),
+    },
+    wake: {
+      install: (id) => loops.markInstall(id),
+      allInstalls: () => loops.markAll(),
+      releases: () => loops.markReleases(),
+      outbox: (audience) => link().look(audience),
+      revoked: (audience) => link().revoked(audience),
+    },
+  };
+  return context;
+}

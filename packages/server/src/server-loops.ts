@@ -1,0 +1,65 @@
+// The two loops that carry what is wanted to its end: one over installs, one over releases.
+
+import type { Timers } from "@exclave/api";
+import { InstallId } from "@exclave/core";
+import type { ServerContext } from "./context.ts";
+import { reconcileInstall } from "./install/install-loop.ts";
+import { createReconcileLoop } from "./reconcile-loop.ts";
+import { reconcileReleases } from "./release/release-loop.ts";
+import { renewStatements } from "./release/renew-statements.ts";
+
+const RELEASES = "releases";
+
+export interface ServerLoops {
+  markInstall(id: string): void;
+  markAll(): void;
+  /** Resolves when all of them are marked. */
+  markedAll(): Promise<void>;
+  markReleases(): void;
+  backlog(loop: "installs" | "releases"): number;
+  stop(): Promise<void>;
+}
+
+export function createServerLoops(
+  context: () => ServerContext,
+  { now, timers, log }: Pick<ServerContext, "now" | "log"> & { readonly timers: Timers },
+): ServerLoops {
+  const releases = createReconcileLoop({
+    now,
+    timers,
+    log,
+    reconcile: () =>
+      context().metrics.reconciling("releases", async () => {
+        await reconcileReleases(context(), context().readApp);
+        const until = await renewStatements(context(), context().readApp);
+        if (until !== undefined) releases.markAt(RELEASES, until);
+      }),
+  });
+  const installs = createReconcileLoop({
+    now,
+    timers,
+    log,
+    reconcile: (id) =>
+      context().metrics.reconciling("installs", async () => {
+        const until = await reconcileInstall(context(), InstallId.parse(id));
+        if (until !== undefined) installs.markAt(id, until);
+      }),
+  });
+
+  return {
+    markInstall: (id) => installs.mark(id),
+    markAll: () => void markedAll(),
+    markedAll,
+    markReleases: () => releases.mark(RELEASES),
+    backlog: (loop) => (loop === "installs" ? installs : releases).backlog(),
+    stop: async () => void (await Promise.all([installs.stop(), releases.stop()])),
+  };
+
+  async function markedAll(): Promise<void> {
+    try {
+      for (const { id } of await context().store.read.installs.all()) installs.mark(id);
+    } catch (reason) {
+      log.error({ reason }, "the installs could not be looked at");
+    }
+  }
+}
