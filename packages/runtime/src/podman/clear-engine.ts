@@ -1,8 +1,9 @@
 // Takes everything of one owner out of an engine: for the end of an install. What is left is said, so that
 // "nothing" is what was looked for and not what was hoped.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
-import { createEngineClient, enginePath } from "./engine-client.ts";
+import { createEngineClient, type EngineClient, enginePath } from "./engine-client.ts";
 import { imageRepository, ownedBy } from "./labels.ts";
 
 export interface EngineContent {
@@ -47,11 +48,26 @@ export async function listEngine({ socket, owner }: EngineOwner): Promise<Engine
 export async function clearEngine(whose: EngineOwner): Promise<EngineContent> {
   const engine = createEngineClient(whose.socket);
   const { containers, volumes, networks, images } = await listEngine(whose);
-  const drop = (path: string) => engine.send("DELETE", path, { expected: [404, 409] });
+  const drop = (path: string) => dropPatiently(engine, path);
   for (const id of containers) await drop(enginePath(`/containers/${id}`, { force: 1 }));
   for (const name of volumes) await drop(`/volumes/${name}`);
   for (const name of networks) await drop(`/networks/${name}`);
   // A name at a time: an image that another owner has, too, stays theirs.
   for (const tag of images) await drop(`/images/${encodeURIComponent(tag)}`);
   return listEngine(whose);
+}
+
+const TRIES = 20;
+
+/** An engine refuses to remove a container that ends at the same moment, and not a moment later. */
+async function dropPatiently(engine: EngineClient, path: string): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await engine.send("DELETE", path, { expected: [404, 409] });
+      return;
+    } catch (reason) {
+      if (tries >= TRIES) throw reason;
+    }
+    await sleep(250);
+  }
 }
