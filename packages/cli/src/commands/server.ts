@@ -20,9 +20,49 @@ const Move = z.object({
   wasThere: z.boolean(),
 });
 
+const Backup = z.object({
+  files: z.number(),
+  bytes: z.number(),
+  directory: z.string(),
+  hasDatabase: z.boolean(),
+});
+
+const DATA = ["--data <directory>", "the server's data directory ($EXCLAVE_HOME/server)"] as const;
+const DataOption = z.object({ data: z.string().optional() });
+
 export function addServerCommands(program: Command, invocation: Invocation): void {
   const server = program.command("server").description("the server's own memory and authority");
   addAuthorityCommands(server, invocation);
+
+  server
+    .command("backup")
+    .description("copy all that a server on this machine is to a new directory, while it runs")
+    .argument("<to>", "a directory that is not there yet")
+    .option(...DATA)
+    .action(
+      handler(invocation, DataOption, async ({ cli, options }, to: string) => {
+        const data = options.data ?? cli.home.serverDirectory;
+        const { hasDatabase, directory } = await copy(cli, ["backup", "--data", data, "--to", to]);
+        cli.say(
+          hasDatabase
+            ? `it holds the server's keys: keep ${directory} as you keep the server`
+            : "the database is PostgreSQL's and not in it: back that up first, this second",
+        );
+      }),
+    );
+
+  server
+    .command("restore")
+    .description("make a server's data directory from a backup, where there is none")
+    .argument("<from>", "a directory that `server backup` made")
+    .option(...DATA)
+    .action(
+      handler(invocation, DataOption, async ({ cli, options }, from: string) => {
+        const data = options.data ?? cli.home.serverDirectory;
+        await copy(cli, ["restore", "--from", from, "--data", data]);
+        cli.say("start the server; agents tell it what happened since, and that goes on record");
+      }),
+    );
 
   server
     .command("migrate")
@@ -35,7 +75,7 @@ export function addServerCommands(program: Command, invocation: Invocation): voi
         .choices(["postgres"])
         .makeOptionMandatory(),
     )
-    .option("--data <directory>", "the server's data directory ($EXCLAVE_HOME/server)")
+    .option(...DATA)
     .action(
       handler(invocation, Options, async ({ cli, options }) => {
         await migrate(cli, options.data ?? cli.home.serverDirectory);
@@ -82,6 +122,24 @@ function printAuthority(cli: Cli, view: AuthorityView): void {
     : "";
   const text = () => `${current.fingerprint}, until ${time(current.expiresAt)}${replaces}`;
   cli.print({ value: view, text, names: () => [current.fingerprint] });
+}
+
+async function copy(cli: Cli, args: readonly string[]): Promise<z.infer<typeof Backup>> {
+  const { invocation } = cli;
+  let made: z.infer<typeof Backup> | undefined;
+  const code = await runProgram(invocation, {
+    program: programOf("@exclave/server", "backup-main"),
+    args,
+    environment: plainEnvironment(invocation.environment),
+    onLine: (line) => {
+      made = Backup.parse(JSON.parse(line));
+    },
+  });
+  if (code !== 0 || !made) throw new ExitWith(code === 0 ? 1 : code);
+  const { files, bytes, directory } = made;
+  const text = () => `${directory}: ${files} files, ${(bytes / 1e6).toFixed(1)} MB`;
+  cli.print({ value: made, text, names: () => [directory] });
+  return made;
 }
 
 async function migrate(cli: Cli, data: string): Promise<void> {
