@@ -21,7 +21,10 @@ export const PODMAN_BENCHES: readonly Bench[] = [{ name: "podman-start", run: st
 
 async function* startOverhead(directory: string, size = 20): AsyncIterable<Figure> {
   const lacking = lacksPodman();
-  if (lacking !== undefined) return say(`podman-start is not measured: it ${lacking}`);
+  if (lacking !== undefined) {
+    say(`podman-start is not measured: it ${lacking}`);
+    return;
+  }
   const engine = await createScratchEngine();
   try {
     const images = createContainerImages();

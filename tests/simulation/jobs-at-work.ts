@@ -64,8 +64,8 @@ function isLook({ kind }: Home, { operation }: JobDocument): boolean {
 }
 
 /** As the sandbox itself says it, when its agent is gone. */
-function lookedAt({ installId = "" }: JobDocument, { isStanding }: AtWork): JobLine[] {
-  const seen = isStanding(installId)
+function lookedAt({ installId = "" }: JobDocument, at: AtWork): JobLine[] {
+  const seen = at.isStanding(installId)
     ? ({ health: "healthy", because: "it stands" } as const)
     : ({ health: "missing", because: "there is no such place" } as const);
   return [{ type: "result", ok: true, ...seen }];

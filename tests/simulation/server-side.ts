@@ -270,7 +270,7 @@ function withoutRefusals(store: Store): Store {
     transaction: (work) =>
       store.transaction((tx) => {
         const append: typeof tx.audit.append = async (entry) =>
-          entry.action === "job.rejected" ? (undefined as never) : tx.audit.append(entry);
+          entry.action === "job.rejected" ? undefined : tx.audit.append(entry);
         return work({ ...tx, audit: { ...tx.audit, append } });
       }),
   };

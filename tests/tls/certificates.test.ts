@@ -60,7 +60,7 @@ function untilOnline(server: TlsServer) {
 }
 
 async function epochOf({ server }: TlsServer): Promise<number | undefined> {
-  return (await server.context.store.read.agents.byAudience("setup" as never))?.sessionEpoch;
+  return (await server.context.store.read.agents.byAudience("setup"))?.sessionEpoch;
 }
 
 /** A build agent that joined, with its certificate and the door it would dial through. */
@@ -197,7 +197,7 @@ describe("an agent's client certificate", () => {
     await startTlsAgent(t, { home: copy, now });
 
     const row = await until(
-      async () => server.server.context.store.read.agents.byAudience("setup" as never),
+      async () => server.server.context.store.read.agents.byAudience("setup"),
       (found) => found?.alarms.some(({ code }) => code === "cloned_key") === true,
       "two processes take turns",
     );

@@ -54,7 +54,7 @@ async function programOf({ client }: Install, { digest }: ArtifactRef): Promise<
   const { bytes: text } = await client.readManifest(repository, digest);
   const { layers } = JSON.parse(new TextDecoder().decode(text));
   const chunks: Uint8Array[] = [];
-  for await (const chunk of await client.readBlob(repository, layers[0].digest)) chunks.push(chunk);
+  for await (const chunk of client.readBlob(repository, layers[0].digest)) chunks.push(chunk);
   return Buffer.concat(chunks).toString();
 }
 

@@ -110,7 +110,7 @@ export function createEngineClient(socket: string): EngineClient {
 export function enginePath(path: string, query: Readonly<Record<string, string | number>>): string {
   const text = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) text.set(name, String(value));
-  return `${path}?${text}`;
+  return `${path}?${text.toString()}`;
 }
 
 function isFine({ statusCode = 0 }: IncomingMessage): boolean {
@@ -146,8 +146,8 @@ function refusal(method: string, path: string, answer: IncomingMessage, text: st
 
 function saidIn(text: string): string {
   try {
-    const { message, cause } = JSON.parse(text) as { message?: unknown; cause?: unknown };
-    return String(message ?? cause ?? "no reason given").slice(0, 1_000);
+    const { message, cause } = JSON.parse(text) as { message?: string; cause?: string };
+    return (message ?? cause ?? "no reason given").slice(0, 1_000);
   } catch {
     return text.trim().slice(0, 1_000) || "no reason given";
   }

@@ -16,15 +16,15 @@ test("a server that is copied while it works is that server again, as it was the
   const { server } = await deployedWorld(t);
   const place = await temporaryDirectory(t);
   const [copy, data] = [join(place, "copy"), join(place, "restored")];
-  let isWriting = true;
+  const copied = new AbortController();
   const writing = (async () => {
-    for (let n = 0; isWriting; n++) {
+    for (let n = 0; !copied.signal.aborted; n++) {
       await server.client.call(createToken, { body: { name: `t${n}`, role: "viewer" } });
     }
   })();
 
   const { files, hasDatabase } = await backUpServer(server.data, copy);
-  isWriting = false;
+  copied.abort();
   await writing;
 
   assert.ok(files > 10);

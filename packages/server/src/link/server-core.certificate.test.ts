@@ -29,7 +29,7 @@ function tick(state: LiveLink, now: number): { state: LiveLink; effects: readonl
     { kind: "tick", now },
   );
   assert.equal(next.state.phase, "live");
-  return { state: next.state as LiveLink, effects: next.effects };
+  return { state: next.state, effects: next.effects };
 }
 
 describe("a live link's certificate", () => {

@@ -57,7 +57,7 @@ const USES: readonly Use[] = [
     async make({ server: { client } }) {
       const { items } = await client.call(listReleases);
       await client.call(setChannel, {
-        params: { app: "crm" as never, channel: "beta" as never },
+        params: { app: "crm", channel: "beta" },
         body: { release: items[0]?.id ?? "" },
       });
     },
@@ -78,7 +78,7 @@ const USES: readonly Use[] = [
     async make({ server: { client }, install }) {
       install.leaveRunning.add("exec api");
       await client.call(runInInstall, {
-        params: { ...params, component: "api" as never },
+        params: { ...params, component: "api" },
         body: { operation: "exec", command: ["sleep", "60"] },
       });
       await until(

@@ -77,9 +77,7 @@ test("a release stays as long as a channel, an install or an open job needs it, 
   const world = await createWorld(t);
   const old = await world.releases(8, OLD);
   await world.releases(RELEASES_KEPT_MIN, OLD, 100);
-  const [pinned, setUp, floor, deployed, attempted, channel, working, unneeded] = old as [
-    ...ReleaseRow[],
-  ];
+  const [pinned, setUp, floor, deployed, attempted, channel, working, unneeded] = old;
   const install: InstallRow = installRow({
     pinnedRelease: pinned!.id,
     setUpRelease: setUp!.id,
@@ -194,7 +192,7 @@ async function createWorld(t: TestContext) {
   const logs = createMemoryJobLogs({ files: new Map() });
   const registry = await temporaryDirectory(t);
   const context = { store, logs, now: () => Instant.parse(NOW) };
-  const put = store.transaction;
+  const put: typeof store.transaction = (work) => store.transaction(work);
   return {
     store,
     logs,

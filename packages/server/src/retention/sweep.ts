@@ -71,8 +71,8 @@ export async function sweepJobs(context: Context, options: SweepOptions): Promis
   return count;
 }
 
-async function removeLogs({ remove }: Context["logs"], { id, attempt }: JobRow): Promise<void> {
-  for (let n = 1; n <= attempt; n++) await remove(id, n);
+async function removeLogs(logs: Context["logs"], { id, attempt }: JobRow): Promise<void> {
+  for (let n = 1; n <= attempt; n++) await logs.remove(id, n);
 }
 
 async function sweepJoins(context: Context, options: SweepOptions): Promise<number> {

@@ -26,7 +26,8 @@ export async function viewAuthority(context: Context): Promise<AuthorityView> {
 }
 
 export async function rotateAuthority(context: Context, by: string): Promise<AuthorityView> {
-  const { held, changed } = authorityOf(context);
+  const authority = authorityOf(context);
+  const { held } = authority;
   if (held.old) {
     const message = `the authority ${caFingerprint(held.old)} is still being replaced; retire it first`;
     throw new Failure("conflict", message);
@@ -36,7 +37,7 @@ export async function rotateAuthority(context: Context, by: string): Promise<Aut
   const details = { before: held.fingerprint };
   await note(context, by, "authority.rotated", caFingerprint(next.certificate), details);
   await held.take(next);
-  changed();
+  authority.changed();
   return viewAuthority(context);
 }
 
@@ -44,7 +45,8 @@ export async function retireAuthority(
   context: Context,
   { by, force }: { readonly by: string; readonly force: boolean },
 ): Promise<AuthorityView> {
-  const { held, changed } = authorityOf(context);
+  const authority = authorityOf(context);
+  const { held } = authority;
   if (!held.old) throw new Failure("conflict", "no authority is being replaced");
   const { behind } = await viewAuthority(context);
   if (behind.agents > 0 && !force) {
@@ -57,7 +59,7 @@ export async function retireAuthority(
   const details = { current: held.fingerprint, agentsBehind: behind.agents, force };
   await note(context, by, "authority.retired", caFingerprint(held.old), details);
   await held.retireOld();
-  changed();
+  authority.changed();
   return viewAuthority(context);
 }
 

@@ -84,10 +84,10 @@ async function image(store: ContentStore, repository: string): Promise<Descripto
 async function put(
   store: ContentStore,
   repository: string,
-  manifest: Record<string, unknown>,
+  manifest: Record<string, unknown> & { readonly mediaType?: string },
 ): Promise<Descriptor> {
   const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, ...manifest }));
-  const mediaType = String(manifest["mediaType"] ?? MEDIA_TYPES.manifest);
+  const { mediaType = MEDIA_TYPES.manifest } = manifest;
   const digest = await store.writeManifest(repository, bytes, mediaType);
   return { mediaType, digest, size: bytes.length };
 }

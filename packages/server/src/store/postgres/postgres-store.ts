@@ -58,7 +58,10 @@ function createStore(writer: Kysely<Database>, reader: Kysely<Database>, epoch: 
   const shared = newShared();
 
   return {
-    read: { ...sqlTables(reader, { shared }), audit: createSealedAudit(reader, sealer.seal) },
+    read: {
+      ...sqlTables(reader, { shared }),
+      audit: createSealedAudit(reader, () => sealer.seal()),
+    },
     async transaction<Result>(work: (tx: Tables) => Promise<Result>): Promise<Result> {
       let hasAppended = false;
       const result = await transactions.run((connection) => {

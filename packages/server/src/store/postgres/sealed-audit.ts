@@ -28,20 +28,20 @@ export function createWaitingAudit(tx: Kysely<Database>, onAppended: () => void)
 
 /** Outside of transactions: everything that is committed has its place before it is read. */
 export function createSealedAudit(read: Kysely<Database>, seal: () => Promise<void>): Audit {
-  const { append, head, after, newest } = createAudit(read);
+  const audit = createAudit(read);
   return {
-    append,
+    append: (entry) => audit.append(entry),
     head: async () => {
       await seal();
-      return head();
+      return audit.head();
     },
     after: async (...asked) => {
       await seal();
-      return after(...asked);
+      return audit.after(...asked);
     },
     newest: async (...asked) => {
       await seal();
-      return newest(...asked);
+      return audit.newest(...asked);
     },
   };
 }

@@ -126,13 +126,13 @@ export function createDocuments<Row>(
 
 interface Finder {
   /** `more` are the values that `refine` adds, in its order. */
-  find(
+  readonly find: (
     what: string,
     filter: Columns,
     refine: (query: Query) => Query,
     more?: readonly unknown[],
-  ): Promise<readonly Stored[]>;
-  count(filter: Columns): Promise<number>;
+  ) => Promise<readonly Stored[]>;
+  readonly count: (filter: Columns) => Promise<number>;
 }
 
 function createFinder(db: Kysely<Nouns>, statements: Statements, table: NounTable): Finder {
@@ -145,7 +145,7 @@ function createFinder(db: Kysely<Nouns>, statements: Statements, table: NounTabl
       const shape = `${table} ${what} ${names.join(" ")}`;
       const values = [...given.flatMap(([, value]) => value), ...more];
       const { rows } = await statements.run<Stored>(shape, values, () =>
-        refine(matching(filter).select(["ordinal", "key", "body"]) as Query),
+        refine(matching(filter).select(["ordinal", "key", "body"])),
       );
       return rows;
     },

@@ -34,7 +34,7 @@ export function createStatements<Database>(
         }
         compiled.set(shape, query);
       }
-      return db.executeQuery({ ...query, parameters: values } as CompiledQuery<Row>);
+      return db.executeQuery<Row>({ ...query, parameters: values });
     },
   };
 }
