@@ -33,6 +33,11 @@ export function atTime(until: Instant): HoldEnd {
   return { endsWhen: `it is retried at ${new Date(until).toISOString()}`, until };
 }
 
+/** It comes by itself, and if it does not the clock ends it. */
+export function atLatest(what: string, until: Instant): HoldEnd {
+  return { endsWhen: `${what}, at the latest at ${new Date(until).toISOString()}`, until };
+}
+
 /** Run where the app's exclave.yaml lies, which only its vendor knows. */
 export function byRelease(
   { app, channel }: { readonly app: string; readonly channel: string },

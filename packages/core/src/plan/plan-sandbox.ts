@@ -7,6 +7,7 @@ import type { Digest, Instant } from "../ids.ts";
 import type { Health } from "../job/job-line.ts";
 import { isAskedToStop, type JobState } from "../job/job-state.ts";
 import {
+  atLatest,
   atTime,
   byCommand,
   byItself,
@@ -250,8 +251,7 @@ function waitForWord(
   const until = (serverStartedAt + WORD_WITHIN_MS) as Instant;
   if (now >= until) return undefined;
   const because = "the server was started anew, and the agent has not come back to it yet";
-  const endsWhen = `the agent connects again, at the latest at ${new Date(until).toISOString()}`;
-  return wait(because, { endsWhen, until });
+  return wait(because, atLatest("the agent connects again", until));
 }
 
 function hindrance(
