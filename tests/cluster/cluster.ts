@@ -4,7 +4,7 @@
 // It has no DNS and no kube-proxy: a Service has an address that leads nowhere, so pods are reached by their own.
 
 import { execFile } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -36,7 +36,26 @@ export async function offerCluster(say: (line: string) => void = () => {}): Prom
   if (because !== undefined) return { kind: "unavailable", because };
   const tools = await provideClusterTools(say);
   if (tools.kind === "unavailable") return tools;
+  const failure = await tryOnce(tools.directory);
+  if (failure !== undefined) {
+    return { kind: "unavailable", because: `a cluster does not come up here: ${failure}` };
+  }
   return { kind: "ready", start: () => startCluster(tools.directory) };
+}
+
+/** No list of what a kubelet needs of a machine is whole: one that came up since the boot is the proof. */
+async function tryOnce(tools: string): Promise<string | undefined> {
+  const boot = await readFile("/proc/sys/kernel/random/boot_id", "utf8");
+  const mark = join(tools, "came-up");
+  if ((await readFile(mark, "utf8").catch(() => "")) === boot) return undefined;
+  try {
+    const cluster = await startCluster(tools);
+    await cluster.stop();
+    await writeFile(mark, boot);
+    return undefined;
+  } catch (reason) {
+    return reason instanceof Error ? reason.message : String(reason);
+  }
 }
 
 async function startCluster(tools: string): Promise<Cluster> {
