@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { offerCluster } from "../cluster/cluster.ts";
 import { SAMPLE_IMAGE } from "../cluster/sample-image.ts";
-import { processes } from "./harness.ts";
+import { processes, until } from "./harness.ts";
 
 const offer = await offerCluster((line) => console.log(line));
 const skip =
@@ -27,7 +27,10 @@ test("a test cluster runs pods and leaves nothing behind", { skip }, async () =>
       "8080",
     );
     await cluster.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=120s");
-    assert.match(await cluster.kubectl("logs", "web"), /listening on 8080/);
+    // A pod without a probe is ready when its program has begun, and that may not listen yet.
+    await until("the pod listens", async () =>
+      (await cluster.kubectl("logs", "web")).includes("listening on 8080"),
+    );
     assert.equal(await cluster.kubectl("exec", "web", "--", "/sample", "print", "here"), "here\n");
     const address = await cluster.kubectl("get", "pod", "web", "-o", "jsonpath={.status.podIP}");
     assert.equal((await fetch(`http://${address}:8080/`)).status, 200);
