@@ -5,6 +5,7 @@ import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { Daemons } from "./daemons.ts";
 import { SAMPLE_IMAGE, writeSampleImage } from "./sample-image.ts";
@@ -67,6 +68,7 @@ export async function startNode(options: NodeOptions): Promise<ClusterNode> {
     await daemons.stop("kubelet");
     await endContainers(ctr);
     await daemons.stop("containerd");
+    await endShims(socket);
     await unmountBelow(directory);
     await run("ip", ["link", "delete", BRIDGE]).catch(() => undefined);
     await writeFile("/proc/sys/net/ipv4/ip_forward", forwarding).catch(() => undefined);
@@ -191,6 +193,42 @@ async function endContainers(
       await ctr("containers", "delete", name).catch(() => undefined);
     }),
   );
+}
+
+/** Shims outlive their containerd, with what they hold: whatever it did not end is ended here. */
+async function endShims(socket: string): Promise<void> {
+  const deadline = Date.now() + 10_000;
+  for (;;) {
+    const all = await processTable();
+    const shims = all.filter(({ command }) => command.includes(socket)).map(({ pid }) => pid);
+    if (shims.length === 0) return;
+    if (Date.now() > deadline) throw new Error(`shims of ${socket} do not end: ${shims.join(" ")}`);
+    const held = all.filter(({ parent }) => shims.includes(parent)).map(({ pid }) => pid);
+    for (const pid of [...held, ...shims]) {
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        // It ended by itself.
+      }
+    }
+    await sleep(100);
+  }
+}
+
+async function processTable() {
+  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
+  const rows = pids.map(async (pid) => {
+    try {
+      const command = await readFile(`/proc/${pid}/cmdline`, "utf8");
+      const stat = await readFile(`/proc/${pid}/stat`, "utf8");
+      const [, parent] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+      return [{ pid: Number(pid), parent: Number(parent), command }];
+    } catch {
+      // It ended meanwhile.
+      return [];
+    }
+  });
+  return (await Promise.all(rows)).flat();
 }
 
 async function unmountBelow(directory: string): Promise<void> {
