@@ -68,6 +68,11 @@ test("what is made afterwards is not in it, and the restored server works", asyn
 test("a copy holds keys and is for its owner alone; locks and drafts are not in it", async (t) => {
   const server = await testServer(t);
   await writeFile(join(server.data, "keys", ":draft"), "half");
+  // A vendor may call a component so, and then a repository is.
+  await mkdir(join(server.data, "registry", "repositories", "apps", "tmp"), { recursive: true });
+  await writeFile(join(server.data, "registry", "repositories", "apps", "tmp", "lock"), "content");
+  await mkdir(join(server.data, "registry", "tmp"), { recursive: true });
+  await writeFile(join(server.data, "registry", "tmp", "upload"), "under way");
   const copy = join(await temporaryDirectory(t), "deep", "copy");
 
   await backUpServer(server.data, copy);
@@ -76,8 +81,8 @@ test("a copy holds keys and is for its owner alone; locks and drafts are not in 
   const names = await readdir(copy, { recursive: true });
   assert.ok(names.includes("exclave.db") && names.some((name) => name.startsWith("keys/")));
   assert.deepEqual(
-    names.filter((name) => /lock$|-wal$|-shm$|:draft|\.draft/.test(name)),
-    [],
+    names.filter((name) => /lock$|-wal$|-shm$|:draft|\.draft|upload$/.test(name)),
+    ["registry/repositories/apps/tmp/lock"],
   );
 });
 

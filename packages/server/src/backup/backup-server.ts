@@ -5,7 +5,7 @@
 
 import { existsSync } from "node:fs";
 import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Failure } from "@exclave/core";
 import {
@@ -31,11 +31,17 @@ export interface Backup extends Copied {
   readonly hasDatabase: boolean;
 }
 
-/** What is of the moment: locks, SQLite's log of writes, drafts, uploads under way. */
-function isOfTheMoment(name: string): boolean {
-  return (
-    name === "lock" || name === "tmp" || name.startsWith(":") || name.startsWith(`${DATABASE}-`)
-  );
+const OF_THE_MOMENT = [
+  "lock",
+  `${DATABASE}-wal`,
+  `${DATABASE}-shm`,
+  "registry/lock",
+  "registry/tmp",
+];
+
+/** Locks, SQLite's log of writes, uploads under way; and drafts, whose names begin with what no other name has. */
+function isOfTheMoment(path: string): boolean {
+  return OF_THE_MOMENT.includes(path) || basename(path).startsWith(":");
 }
 
 export async function backUpServer(data: string, to: string): Promise<Backup> {
@@ -55,7 +61,7 @@ export async function backUpServer(data: string, to: string): Promise<Backup> {
   await makeDirectory(dirname(directory));
   await mkdir(draft, { mode: 0o700 });
   if (hasDatabase) await copyDatabase(join(from, DATABASE), join(draft, DATABASE));
-  const copied = await copyTree(from, draft, (name) => name === DATABASE || isOfTheMoment(name));
+  const copied = await copyTree(from, draft, (path) => path === DATABASE || isOfTheMoment(path));
   await writeDurably(join(draft, LABEL), `${JSON.stringify({ version: 1, hasDatabase })}\n`);
   await rename(draft, directory);
   await syncDirectory(dirname(directory));
@@ -91,7 +97,7 @@ export async function restoreServer(from: string, data: string): Promise<Backup>
   const draft = `${directory}.draft`;
   await rm(draft, { recursive: true, force: true });
   await makeDirectory(dirname(directory));
-  const copied = await copyTree(source, draft, (name) => name === LABEL);
+  const copied = await copyTree(source, draft, (path) => path === LABEL);
   await rm(directory, { recursive: true, force: true });
   await rename(draft, directory);
   await syncDirectory(dirname(directory));

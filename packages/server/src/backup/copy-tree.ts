@@ -3,7 +3,7 @@
 
 import { constants } from "node:fs";
 import { chmod, copyFile, mkdir, open, readdir, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { diskFailure, syncDirectory, unlessAbsent } from "@exclave/machine";
 
 export interface Copied {
@@ -11,13 +11,14 @@ export interface Copied {
   readonly bytes: number;
 }
 
+/** `isLeftOut` is asked of each path, from the top of the tree on. */
 export async function copyTree(
   from: string,
   to: string,
-  isLeftOut: (name: string) => boolean = () => false,
+  isLeftOut: (path: string) => boolean,
 ): Promise<Copied> {
   try {
-    return await copyDirectory(from, to, isLeftOut);
+    return await copyDirectory(from, to, (path) => isLeftOut(relative(from, path)));
   } catch (reason) {
     throw diskFailure(reason);
   }
@@ -26,7 +27,7 @@ export async function copyTree(
 async function copyDirectory(
   from: string,
   to: string,
-  isLeftOut: (name: string) => boolean,
+  isLeftOut: (path: string) => boolean,
 ): Promise<Copied> {
   let files = 0;
   let bytes = 0;
@@ -34,8 +35,8 @@ async function copyDirectory(
   if (!entries) return { files, bytes };
   await mkdir(to, { recursive: true, mode: 0o700 });
   for (const entry of entries) {
-    if (isLeftOut(entry.name)) continue;
     const [source, target] = [join(from, entry.name), join(to, entry.name)];
+    if (isLeftOut(source)) continue;
     if (entry.isDirectory()) {
       const below = await copyDirectory(source, target, isLeftOut);
       files += below.files;
