@@ -42,6 +42,13 @@ export function isJoinDue({ expiresAt }: JoinRow, now: Instant): boolean {
   return expiresAt < now - JOINS_MS;
 }
 
+/** Asked for by anybody, or what an agent says it has: it may need a release that nothing needed before. */
+export function makesNeeded({ action }: { readonly action: string }): boolean {
+  return /^(install\.|channel\.|release\.(created|ready)|agent\.inventory|component\.)/.test(
+    action,
+  );
+}
+
 /** Of one app, newest first: those that may go if nothing needs them. */
 export function releasesDue(releases: readonly ReleaseRow[], before: number): ReleaseRow[] {
   return releases

@@ -12,6 +12,7 @@ import {
   isBuildDue,
   isJobDue,
   isJoinDue,
+  makesNeeded,
   type RetentionSettings,
   releasesDue,
   releasesOfChannels,
@@ -140,8 +141,6 @@ async function releasesNeeded({ store }: Context, options: SweepOptions): Promis
   return needed;
 }
 
-/** By anybody, or by what an agent says it has. */
-const ASKED_FOR = /^(install\.|channel\.|release\.(created|ready)|agent\.inventory|component\.)/;
 const SINCE_MAX = 2_000;
 
 async function isAskedForSince(
@@ -149,7 +148,7 @@ async function isAskedForSince(
   seq: number,
 ): Promise<boolean> {
   const since = await record.after(seq, SINCE_MAX);
-  return since.length === SINCE_MAX || since.some(({ action }) => ASKED_FOR.test(action));
+  return since.length === SINCE_MAX || since.some(makesNeeded);
 }
 
 /** Builds that no release is made of any more, then content that no row names. */

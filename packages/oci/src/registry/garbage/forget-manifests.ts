@@ -38,15 +38,17 @@ export async function forgetManifests(options: ForgetManifests): Promise<number>
   const roots = new Set(keep);
   for (const repository of await files.repositories()) {
     const here = await manifestsIn(directory, repository);
-    const read = await Promise.all(here.map((digest) => linksOf(files, repository, digest)));
-    // What an unreadable one lists is not known: nothing beside it is touched.
-    if (read.includes("unclear")) for (const digest of here) roots.add(digest);
-    for (const [n, digest] of here.entries()) {
-      const known = read[n];
-      if (known && known !== "unclear") links.set(digest, known);
+    let isClear = true;
+    // One by one: a repository may have more of them than a process may have files open.
+    for (const digest of here) {
+      const read = await linksOf(files, repository, digest);
+      if (read === "unclear") isClear = false;
+      else links.set(digest, read);
       found.push({ repository, digest });
       await onEach();
     }
+    // What an unreadable one lists is not known: nothing beside it is touched.
+    if (!isClear) for (const digest of here) roots.add(digest);
   }
   const kept = reachable(roots, links);
   let forgotten = 0;
