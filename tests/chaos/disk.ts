@@ -2,7 +2,9 @@
 // made as small as what lies on it. Where mounting is not allowed, the strike cannot be played.
 
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdirSync, statfsSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmdirSync, statfsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
 export interface Disk {
   readonly canBeFull: boolean;
@@ -56,7 +58,9 @@ export function inOwnNamespace(program: string, args: readonly string[]): number
 export const IN_NAMESPACE = "EXCLAVE_CHAOS_NAMESPACE";
 
 export function mayMount(): boolean {
-  const trial = "mkdir -p /tmp/.chaos-mount && mount -t tmpfs -o size=1m chaos /tmp/.chaos-mount";
-  const undo = "umount /tmp/.chaos-mount; rmdir /tmp/.chaos-mount";
-  return spawnSync("sh", ["-c", `${trial} && { ${undo}; }`]).status === 0;
+  const place = mkdtempSync(join(tmpdir(), "exclave-mount-"));
+  const trial = spawnSync("mount", ["-t", "tmpfs", "-o", "size=1m", "chaos", place]);
+  if (trial.status === 0) spawnSync("umount", [place]);
+  rmdirSync(place);
+  return trial.status === 0;
 }
