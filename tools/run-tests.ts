@@ -22,7 +22,7 @@ const SUITES = {
     concurrency: 2,
   },
   e2e: {
-    files: ["{packages,plugins,sandboxes}/*/src/**/*.e2e.ts", "tests/e2e/*.e2e.ts"],
+    files: ["{packages,plugins,sandboxes}/*/src/**/*.e2e.ts", "tests/e2e/**/*.e2e.ts"],
     concurrency: 1,
   },
 } as const;

@@ -2,8 +2,8 @@
 // most once, so that a second run by itself would show.
 
 import { join } from "node:path";
-import { lines, repeated, type World } from "../e2e/harness.ts";
-import { trail, writeShop } from "../e2e/shop-app.ts";
+import { lines, repeated, type World } from "../e2e/testing/harness.ts";
+import { trail, writeShop } from "../e2e/testing/shop-app.ts";
 
 const PLUGIN = {
   version: 1,

@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import type { World } from "../e2e/harness.ts";
+import type { World } from "../e2e/testing/harness.ts";
 import type { Dice } from "../simulation/dice.ts";
 import type { Disk } from "./disk.ts";
 import { PROCESSES } from "./strikes.ts";

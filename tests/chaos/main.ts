@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { createWorld, processes, untilHealthy, type World } from "../e2e/harness.ts";
+import { createWorld, processes, untilHealthy, type World } from "../e2e/testing/harness.ts";
 import { createDice } from "../simulation/dice.ts";
 import { writeApp } from "./app.ts";
 import { backUp } from "./damages.ts";

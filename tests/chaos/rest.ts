@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClient, type HoldView, type InstallView, listInstalls } from "@exclave/api";
-import { isSettled, type World } from "../e2e/harness.ts";
+import { isSettled, type World } from "../e2e/testing/harness.ts";
 import { APP } from "./app.ts";
 
 export interface RestOptions {

@@ -3,7 +3,7 @@
 
 import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { processes, type World } from "../e2e/harness.ts";
+import { processes, type World } from "../e2e/testing/harness.ts";
 import { ranTwice } from "./app.ts";
 import { DAMAGES, type DamagedPlace } from "./damages.ts";
 import { comeToRest, installs } from "./rest.ts";

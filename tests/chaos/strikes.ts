@@ -2,7 +2,7 @@
 // so that a round that fails can be told.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { World } from "../e2e/harness.ts";
+import type { World } from "../e2e/testing/harness.ts";
 import type { Dice } from "../simulation/dice.ts";
 
 /** Every kind of process, by words of its command line. */

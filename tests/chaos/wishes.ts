@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import type { InstallView } from "@exclave/api";
 import { unreachable } from "@exclave/core";
-import type { CommandResult, World } from "../e2e/harness.ts";
+import type { CommandResult, World } from "../e2e/testing/harness.ts";
 import { APP, writeApp } from "./app.ts";
 import type { Wish } from "./scenarios.ts";
 

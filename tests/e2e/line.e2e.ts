@@ -5,8 +5,8 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs
 import { join } from "node:path";
 import { test } from "node:test";
 import type { AuditView, InstallView, JobView } from "@exclave/api";
-import { createWorld, processes, repeated, until, untilHealthy } from "./harness.ts";
-import { trail, writeShop } from "./shop-app.ts";
+import { createWorld, processes, repeated, until, untilHealthy } from "./testing/harness.ts";
+import { trail, writeShop } from "./testing/shop-app.ts";
 
 test("from a vendor's source to a deployed, updated, watched and destroyed install", async (t) => {
   const world = await createWorld(t);
