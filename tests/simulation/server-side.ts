@@ -203,6 +203,7 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
     }),
     live: createLiveEvents({ now }),
     metrics: { jobTold() {} },
+    traces: { current: () => null, jobTold() {} },
     followers: { enter: () => () => undefined, expect() {}, stop() {} },
     repeats: createRepeats({ now }),
     // Whoever is not known here is not answered: an answer would come late, by the machine's clock.

@@ -184,6 +184,7 @@ function makeRelease(number: number, createdAt: Instant): Released {
     because: null,
     createdAt,
     requestedBy: "vendor",
+    trace: null,
   };
   const place = { repository: releaseRepository(APP), digest: index, sizeBytes: 100 };
   const statement = statementOf(row, readApp(row), place, 1);

@@ -13,6 +13,8 @@ const RETRY_AFTER_MS_MAX = 30_000;
 export interface ClientOptions {
   readonly url: string;
   readonly token?: string;
+  /** The trace that every call is part of, in the form of W3C trace context. */
+  readonly traceparent?: string | undefined;
   /** The system's unless given. */
   readonly timers?: Pick<Timers, "sleep">;
   /** The platform's unless given; one that pins a certificate authority, for example. */
@@ -42,7 +44,7 @@ export interface Client {
 }
 
 export function createClient(options: ClientOptions): Client {
-  const { url, token, timers = createSystemTimers() } = options;
+  const { url, token, traceparent, timers = createSystemTimers() } = options;
   const ask = options.fetch ?? platformFetch;
   const base = url.replace(/\/+$/, "");
   return {
@@ -113,6 +115,7 @@ export function createClient(options: ClientOptions): Client {
         method: call.method,
         headers: {
           ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+          ...(traceparent === undefined ? {} : { traceparent }),
           ...(call.consumes === "json" ? { "content-type": "application/json" } : {}),
           ...(call.consumes === "bytes" ? { "content-type": "application/octet-stream" } : {}),
         },

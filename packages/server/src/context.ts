@@ -17,6 +17,7 @@ import type { ReleaseRow } from "./store/rows.ts";
 import type { Store, Tables } from "./store/store.ts";
 import type { AgentCertificates } from "./tls/agent-certificates.ts";
 import type { ListenerAuthority } from "./tls/open-listener.ts";
+import type { Traces } from "./traces/traces.ts";
 import type { Trust } from "./trust/trust.ts";
 
 export interface ServerContext {
@@ -33,6 +34,7 @@ export interface ServerContext {
   readonly logs: JobLogs;
   readonly live: LiveEvents;
   readonly metrics: Metrics;
+  readonly traces: Traces;
   readonly followers: Followers;
   /** What comes often goes on record as one row with a number. */
   readonly repeats: Repeats;

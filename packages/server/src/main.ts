@@ -17,6 +17,7 @@ import { pino } from "pino";
 import { readRetention } from "./retention/read-settings.ts";
 import { type RunningServer, startServer } from "./server.ts";
 import { connectSigner, startSignerProcess } from "./signer/open-signer.ts";
+import { readTraceSettings } from "./traces/read-settings.ts";
 
 const USAGE =
   "server --data DIR --address HOST:PORT [--public-url URL] [--tls | --tls-certificate FILE --tls-key FILE " +
@@ -37,6 +38,7 @@ try {
     ...readArguments(process.argv.slice(2)),
     ...(databaseUrl === undefined ? {} : { databaseUrl }),
     retention: readRetention(process.env),
+    traces: readTraceSettings(process.env),
     log,
     now: createClock({
       machine: Date.now,

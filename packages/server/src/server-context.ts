@@ -17,6 +17,9 @@ import { createAppReader } from "./release/app-of-release.ts";
 import type { Ground } from "./server-ground.ts";
 import type { ServerLoops } from "./server-loops.ts";
 import type { Listener } from "./tls/open-listener.ts";
+import type { TraceSettings } from "./traces/read-settings.ts";
+import { createSpanExporter } from "./traces/span-exporter.ts";
+import { createTraces } from "./traces/traces.ts";
 import type { Trust } from "./trust/trust.ts";
 
 export interface ContextParts {
@@ -30,6 +33,7 @@ export interface ContextParts {
   readonly version: string;
   readonly logBytesMax?: number;
   readonly followerGraceMs?: number;
+  readonly traces?: TraceSettings | undefined;
 }
 
 export function createContext(parts: ContextParts): ServerContext {
@@ -55,6 +59,12 @@ export function createContext(parts: ContextParts): ServerContext {
       version,
       agents: () => link().connected(),
       backlog: (loop) => loops.backlog(loop),
+      droppedSpans: () => context.traces.droppedSpans,
+    }),
+    traces: createTraces({
+      now,
+      exporter:
+        parts.traces && createSpanExporter({ settings: parts.traces, version, timers, log }),
     }),
     followers: createFollowers({
       graceMs: parts.followerGraceMs ?? FOLLOWER_GRACE_MS,

@@ -18,6 +18,7 @@ import { startUpkeep } from "./server-upkeep.ts";
 import type { Signer } from "./signer/signer.ts";
 import { planListener, type TlsSettings } from "./tls/listener-tls.ts";
 import { openListener } from "./tls/open-listener.ts";
+import type { TraceSettings } from "./traces/read-settings.ts";
 import { openTrust, type Trust } from "./trust/trust.ts";
 import { createLazyRegistry } from "./vendor-registry.ts";
 
@@ -49,6 +50,8 @@ export interface ServerOptions {
   readonly retention?: Partial<RetentionSettings>;
   /** How long a log request or a debug command goes on without a reader. */
   readonly followerGraceMs?: number;
+  /** Where spans of requests and jobs go; nowhere unless said. */
+  readonly traces?: TraceSettings | undefined;
 }
 
 export interface RunningServer {
@@ -155,6 +158,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     await stopUpkeep();
     await ground.signer.close();
     await ground.store.close();
+    await context.traces.stop();
     context.metrics.close();
   }
 }

@@ -115,6 +115,7 @@ export function createCli(invocation: Invocation, command: Command): Cli {
         token,
         ca: await readCa(target),
         proxy: proxyIn(environment),
+        traceparent: traceparentIn(environment),
       });
     },
   };
@@ -123,12 +124,17 @@ export function createCli(invocation: Invocation, command: Command): Cli {
 
 export function connectTo(
   url: string,
-  { token, ...door }: ServerDoor & { readonly token: string | undefined },
+  {
+    token,
+    traceparent,
+    ...door
+  }: ServerDoor & { readonly token: string | undefined; readonly traceparent?: string | undefined },
 ): Client {
   const ask = createServerFetch(door);
   return createClient({
     url,
     ...(token === undefined ? {} : { token }),
+    traceparent,
     fetch: async (target, init) => {
       try {
         return await ask(target, init);
@@ -138,6 +144,13 @@ export function connectTo(
       }
     },
   });
+}
+
+/** Of the pipeline that runs this command; whatever else the variable holds is nobody's trace. */
+function traceparentIn({ TRACEPARENT }: Invocation["environment"]): string | undefined {
+  return /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/.test(TRACEPARENT ?? "")
+    ? TRACEPARENT
+    : undefined;
 }
 
 /** Names, reasons and errors come from others: on a terminal they bring no control sequences. */

@@ -12,6 +12,7 @@ export interface DoubleRequest {
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, unknown>>;
   readonly body: unknown;
+  readonly traceparent: string | undefined;
 }
 
 /** Bytes are text, or a function that writes them as it likes. */
@@ -53,6 +54,7 @@ export async function createApiDouble(t: TestContext, answers: Answers): Promise
       params: call.params.parse(params) as Record<string, string>,
       query: call.query.parse(Object.fromEntries(url.searchParams)),
       body,
+      traceparent: request.headers["traceparent"] as string | undefined,
     };
     asked.push({ call: call.name, request: given });
     const value = answer(given);

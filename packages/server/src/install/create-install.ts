@@ -55,6 +55,7 @@ export async function createInstall(
       setUpRelease: null,
       releaseFloor: null,
       requestedBy: by,
+      trace: context.traces.current(),
       revision: 0,
       createdAt: context.now(),
     };

@@ -81,7 +81,8 @@ async function issueComponentJob(
 }
 
 function common(install: InstallRow, { because }: Step) {
-  return { audience: install.id, install, because, requestedBy: install.requestedBy };
+  const { id: audience, requestedBy, trace } = install;
+  return { audience, install, because, requestedBy, trace };
 }
 
 function componentOrder(

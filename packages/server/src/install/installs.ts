@@ -35,6 +35,7 @@ export async function deployInstall(
       allowDestroy: [...new Set([...before.allowDestroy, ...body.allowDestroy])],
       ...(body.retry ? { syncFailure: null, sandboxFailure: null } : {}),
       requestedBy: by,
+      trace: context.traces.current(),
       revision: before.revision + 1,
     };
     const pointed = (await tx.channels.of(before.app, channel))?.release ?? null;
@@ -120,6 +121,7 @@ export async function setupInstall(
       sandboxFailure: null,
       sandboxLook: null,
       requestedBy: by,
+      trace: context.traces.current(),
       revision: before.revision + 1,
     };
     await tx.installs.put(after);
@@ -152,6 +154,7 @@ export async function destroyInstall(
       syncFailure: null,
       sandboxFailure: null,
       requestedBy: by,
+      trace: context.traces.current(),
       revision: before.revision + 1,
     };
     await tx.installs.put(after);

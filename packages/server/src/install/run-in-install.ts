@@ -57,6 +57,7 @@ export async function runInInstall(
       ...deadlineOf(body),
       because: `${by} asked for ${body.operation}`,
       requestedBy: by,
+      trace: context.traces.current(),
     });
   });
   context.wake.outbox(job.audience);

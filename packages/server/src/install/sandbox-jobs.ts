@@ -78,6 +78,7 @@ function orderOf(
     install,
     release: release.id,
     requestedBy: install.requestedBy,
+    trace: install.trace,
     because,
     ...partsOf(kind, install, source),
     // By the release it was set up from: a server that was set back has forgotten later ones.

@@ -25,6 +25,7 @@ import { audit, type ServerContext } from "../context.ts";
 import { newJobId } from "../identifiers.ts";
 import type { InstallRow, JobPurpose, JobRow } from "../store/rows.ts";
 import type { Tables } from "../store/store.ts";
+import { continuedTrace, type Trace } from "../traces/trace-context.ts";
 
 const VALID_MS = 24 * 60 * 60_000;
 const MINUTE_MS = 60_000;
@@ -52,6 +53,8 @@ export interface JobOrder {
   readonly writes?: readonly string[];
   readonly because: string;
   readonly requestedBy: string;
+  /** Of the request it comes of. */
+  readonly trace?: Trace | null;
 }
 
 export async function issueJob(
@@ -218,6 +221,7 @@ function jobFor(
     purpose: order.purpose,
     because: order.because,
     requestedBy: order.requestedBy,
+    trace: continuedTrace(order.trace ?? null, now),
     createdAt: now,
     startedAt: null,
     endedAt: null,

@@ -116,6 +116,11 @@ function createSeries<Value>(create: () => Value) {
   }
 }
 
+/** A reading without labels. */
+export function one(value: number): readonly Reading[] {
+  return [{ labels: {}, value }];
+}
+
 function header(name: string, help: string, type: string): string[] {
   return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
 }

@@ -1,11 +1,10 @@
 // What a server counts of itself. No label has a value per agent, install or job: ten thousand installs
 // make no more series than one.
 
-import { readdirSync } from "node:fs";
-import { monitorEventLoopDelay } from "node:perf_hooks";
 import { isSettled } from "@exclave/core";
 import type { AgentRow, JobRow } from "../store/rows.ts";
-import { createInstruments, type Reading } from "./instruments.ts";
+import { createInstruments, one } from "./instruments.ts";
+import { addProcess } from "./process-instruments.ts";
 
 export interface Metrics {
   /** A job as an agent's word left it; counted when it is over. */
@@ -38,6 +37,8 @@ export interface MetricsSources {
   readonly agents: () => ReadonlyMap<AgentRow["kind"], number>;
   /** What is marked and not yet reconciled. */
   readonly backlog: (loop: Loop) => number;
+  /** Spans that no collector took. */
+  readonly droppedSpans: () => number;
 }
 
 const REQUEST_BOUNDS = [0.005, 0.02, 0.05, 0.1, 0.25, 1, 5, 30];
@@ -48,9 +49,7 @@ const LOOPS: readonly Loop[] = ["installs", "releases"];
 
 export function createMetrics(sources: MetricsSources): Metrics {
   const instruments = createInstruments();
-  const delay = monitorEventLoopDelay({ resolution: 10 });
-  delay.enable();
-  addProcess();
+  const eventLoop = addProcess(instruments);
   addServer();
   const ended = instruments.counter(
     "exclave_jobs_ended_total",
@@ -100,62 +99,23 @@ export function createMetrics(sources: MetricsSources): Metrics {
       }
     },
     render: () => instruments.render(),
-    close: () => void delay.disable(),
+    close: () => eventLoop.close(),
   };
 
   function addServer(): void {
-    const { version, agents, backlog } = sources;
+    const { version, agents, backlog, droppedSpans } = sources;
     instruments.gauge("exclave_info", "The version of this server.", () => [
       { labels: { version }, value: 1 },
     ]);
     instruments.gauge("exclave_agents_connected", "Agents with a proven connection, by kind.", () =>
       KINDS.map((kind) => ({ labels: { kind }, value: agents().get(kind) ?? 0 })),
     );
+    instruments.count("exclave_spans_dropped_total", "Spans that no collector took.", () =>
+      one(droppedSpans()),
+    );
     instruments.gauge("exclave_reconcile_backlog", "Marked, and not yet reconciled.", () =>
       LOOPS.map((loop) => ({ labels: { loop }, value: backlog(loop) })),
     );
-  }
-
-  function addProcess(): void {
-    instruments.gauge("process_resident_memory_bytes", "Resident memory.", () =>
-      one(process.memoryUsage.rss()),
-    );
-    instruments.count("process_cpu_seconds_total", "Processor time, user and system.", () => {
-      const { user, system } = process.cpuUsage();
-      return one((user + system) / 1e6);
-    });
-    instruments.gauge("process_start_time_seconds", "When the process began, since 1970.", () =>
-      one(Math.round(performance.timeOrigin / 1_000)),
-    );
-    instruments.gauge(
-      "process_open_fds",
-      "Open file descriptors, where the system tells.",
-      openFds,
-    );
-    instruments.gauge(
-      "nodejs_eventloop_delay_seconds",
-      "How late the event loop was since the last reading of this page.",
-      () => {
-        const quantiles = [50, 99, 100].map((percent) => ({
-          labels: { quantile: String(percent / 100) },
-          value: delay.count === 0 ? 0 : delay.percentile(percent) / 1e9,
-        }));
-        delay.reset();
-        return quantiles;
-      },
-    );
-  }
-}
-
-function one(value: number): readonly Reading[] {
-  return [{ labels: {}, value }];
-}
-
-function openFds(): readonly Reading[] {
-  try {
-    return one(readdirSync("/proc/self/fd").length);
-  } catch {
-    return [];
   }
 }
 

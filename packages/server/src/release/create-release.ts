@@ -68,6 +68,7 @@ export async function createRelease(
       because: null,
       createdAt: askedNow(now(), before?.createdAt),
       requestedBy: by,
+      trace: context.traces.current(),
     };
     await checkSources(tx, row);
     await tx.releases.put(row);

@@ -162,6 +162,7 @@ function orderFor(
     release: release.id,
     because: step.because,
     requestedBy: release.requestedBy,
+    trace: release.trace,
   };
   if (step.kind === "assemble") {
     const repository = releaseRepository(release.app);
@@ -198,6 +199,7 @@ export function signOrder(
     release: release.id,
     because,
     requestedBy: release.requestedBy,
+    trace: release.trace,
     step: signStep(release, repository, attach),
     purpose: { kind: "assemble", buildKey },
     reads: [release.runner, index],

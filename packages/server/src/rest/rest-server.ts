@@ -15,6 +15,7 @@ import {
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import { noteRefusal, retryAfterSeconds } from "../access/note-refusal.ts";
 import type { ServerContext } from "../context.ts";
+import type { TracedCall } from "../traces/traces.ts";
 import { type Admission, callerOf, createAdmission } from "./admission.ts";
 import { AGENT_HANDLERS } from "./agents.ts";
 import { AUDIT_HANDLERS } from "./audit.ts";
@@ -123,7 +124,7 @@ function addCall(
     onRequest: (request, reply) => admission.admit(call, request, reply),
     handler: async (request, reply) => {
       const { caller, charge } = admission.of(request);
-      const answer = await found.handle({
+      const input = {
         params: parsePart(call.params, request.params, "path"),
         query: parsePart(call.query, request.query, "query"),
         body: call.consumes === "json" ? parseBody(call.body, request.body) : request.body,
@@ -132,11 +133,28 @@ function addCall(
         context: context(),
         request,
         reply,
-      });
+      };
+      // A stream lasts as long as somebody listens, which is nobody's work.
+      if (call.produces === "events") return found.handle(input).then(() => reply);
+      const answer = await context().traces.during(tracedCall(call, request), () =>
+        found.handle(input),
+      );
       if (call.produces !== "json") return reply;
       return reply.code(call.status).send(call.response.parse(answer));
     },
   });
+}
+
+function tracedCall(call: Call, { headers }: FastifyRequest): TracedCall {
+  const { name, path: route, method, status } = call;
+  const { traceparent } = headers;
+  return {
+    name,
+    route,
+    method,
+    traceparent: typeof traceparent === "string" ? traceparent : undefined,
+    status: (reason) => (reason === undefined ? status : problemOf(reason).status),
+  };
 }
 
 function addPlainRoutes(

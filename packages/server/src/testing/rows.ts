@@ -33,6 +33,7 @@ export function jobRow(changes: Partial<JobRow> = {}): JobRow {
     purpose: { kind: "destroy" },
     because: "",
     requestedBy: "test",
+    trace: null,
     createdAt: AT,
     startedAt: null,
     endedAt: null,
@@ -75,6 +76,7 @@ export function installRow(changes: Partial<InstallRow> = {}): InstallRow {
     setUpRelease: null,
     releaseFloor: null,
     requestedBy: "test",
+    trace: null,
     revision: 3,
     createdAt: AT,
     ...changes,
@@ -120,6 +122,7 @@ export function releaseRow(changes: Partial<ReleaseRow> = {}): ReleaseRow {
     because: null,
     createdAt: AT,
     requestedBy: "test",
+    trace: null,
     ...changes,
   };
 }

@@ -11,6 +11,7 @@ import { pino } from "pino";
 import { type RunningServer, startServer } from "../server.ts";
 import { openKeyDirectory } from "../signer/key-directory.ts";
 import type { TlsSettings } from "../tls/listener-tls.ts";
+import type { TraceSettings } from "../traces/read-settings.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
 
 export interface TestServer {
@@ -34,6 +35,7 @@ export async function testServer(
     readonly now?: () => number;
     readonly tls?: TlsSettings;
     readonly publicUrl?: string;
+    readonly traces?: TraceSettings;
   } = {},
 ): Promise<TestServer> {
   const data = options.data ?? join(await temporaryDirectory(t), "server");

@@ -136,6 +136,7 @@ export function createLinkEffects(
 async function follow(context: ServerContext, { jobs, wake }: CommittedLinkWrite): Promise<void> {
   for (const job of jobs) {
     context.metrics.jobTold(job);
+    context.traces.jobTold(job);
     const { id: subject, component, operation, because } = job;
     const install = job.install && { id: job.install, name: job.installName ?? job.install };
     const message = `${operation} is ${job.state.status}: ${job.failure?.message ?? because}`;

@@ -12,6 +12,7 @@ import {
   LastFailure,
 } from "@exclave/core";
 import { z } from "zod";
+import { Trace } from "../../traces/trace-context.ts";
 import { Plan } from "./job-rows.ts";
 
 export const ComponentRow = z.object({
@@ -87,6 +88,8 @@ export const InstallRow = z.object({
     .nullable()
     .default(null),
   requestedBy: z.string(),
+  /** Of the last request. */
+  trace: Trace.nullable().default(null),
   /** Rises with every write: a decision is committed only against what it was decided on. */
   revision: z.int().nonnegative(),
   createdAt: Instant,

@@ -17,6 +17,7 @@ import {
   Risk,
 } from "@exclave/core";
 import { z } from "zod";
+import { Trace } from "../../traces/trace-context.ts";
 
 export const Plan = z.object({ digest: Digest, risk: Risk, summary: z.string() });
 
@@ -78,6 +79,8 @@ export const JobRow = z.object({
   purpose: JobPurpose,
   because: z.string(),
   requestedBy: z.string(),
+  /** Of the request it came of. */
+  trace: Trace.nullable().default(null),
   createdAt: Instant,
   startedAt: Instant.nullable(),
   endedAt: Instant.nullable(),

@@ -11,6 +11,7 @@ import {
   PluginOperation,
 } from "@exclave/core";
 import { z } from "zod";
+import { Trace } from "../../traces/trace-context.ts";
 
 export const ReleasePlugin = z.object({
   type: z.string(),
@@ -76,6 +77,8 @@ export const ReleaseRow = z.object({
   because: z.string().nullable(),
   createdAt: Instant,
   requestedBy: z.string(),
+  /** Of the request that asked for it. */
+  trace: Trace.nullable().default(null),
 });
 
 export type ReleaseRow = z.infer<typeof ReleaseRow>;
