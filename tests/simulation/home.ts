@@ -12,7 +12,7 @@ import {
 } from "@exclave/agent/simulation";
 import type { AgentEvent } from "@exclave/api";
 import type { JobName } from "@exclave/core";
-import type { SimulatedRuntime } from "./simulated-runtime.ts";
+import type { SimulatedRuntime, Started } from "./simulated-runtime.ts";
 
 export interface Home {
   readonly kind: "setup" | "install";
@@ -42,10 +42,12 @@ export interface Home {
   readonly journaled: AgentEvent[];
   /** Its sequences were begun anew. */
   isRestarted: boolean;
+  /** The one of the same install that was taken down before this one was made. */
+  readonly before: Home | undefined;
 }
 
 export function createHome(
-  about: Pick<Home, "kind" | "name" | "audience" | "joinString" | "runtime">,
+  about: Pick<Home, "kind" | "name" | "audience" | "joinString" | "runtime" | "before">,
   number: number,
 ): Home {
   return {
@@ -63,6 +65,11 @@ export function createHome(
     journaled: [],
     isRestarted: false,
   };
+}
+
+/** A job as it really ran, here or in the sandbox that was here before. */
+export function startedIn(home: Home | undefined, name: JobName): Started | undefined {
+  return home?.runtime.history.get(name) ?? (home?.before && startedIn(home.before, name));
 }
 
 /** The journal's disk is gone; the vault has a place of its own. */

@@ -11,6 +11,7 @@ import {
   type JobRow,
 } from "@exclave/server/simulation";
 import type { AgentSide } from "./agent-side.ts";
+import { startedIn } from "./home.ts";
 import type { Parts } from "./simulate.ts";
 import { checkLog, checkTold } from "./told-promises.ts";
 import { releaseOfId } from "./vendor.ts";
@@ -159,7 +160,7 @@ function checkJob({ world, server, agents, operator }: Parts, job: JobRow): void
   const { id, attempt, state, audience, log } = job;
   must(world, isSettled(state), "every job ends", id);
   const name = jobName(id, attempt);
-  const started = agents.get(audience)?.home.runtime.history.get(name);
+  const started = startedIn(agents.get(audience)?.home, name);
   const { status } = state;
   if (status === "succeeded") {
     must(world, started?.ok === true, "the row's outcome is the real one", `${name} ${status}`);

@@ -143,7 +143,10 @@ function addAgent(
       checkStart(world, home, started, atWork);
     },
   });
-  const home: Home = createHome({ ...about, runtime }, ++world.homes);
+  const home: Home = createHome(
+    { ...about, runtime, before: agents.get(about.audience)?.home },
+    ++world.homes,
+  );
   const side = createAgentSide(world, home, server);
   agents.set(about.audience, side);
   return side;

@@ -27,6 +27,7 @@ export function resumeAfterLoss(turn: Turn, found: readonly JobName[]): void {
     at: turn.now,
     jobs: inventory([...jobs.values()], names),
     ...appliedComponents(turn),
+    ...(isNew(turn, found) && { isNew: true }),
   });
   for (const name of leftovers) act(turn, { kind: "remove", name });
 
@@ -35,6 +36,13 @@ export function resumeAfterLoss(turn: Turn, found: readonly JobName[]): void {
   for (const [name, job] of jobs) {
     if (!found.includes(name)) endJob(turn, job, openEnd(job, "lost", because));
   }
+}
+
+/** One that has lived before, and lost journal and vault, refuses what was issued before that. */
+function isNew({ state }: Turn, found: readonly JobName[]): boolean {
+  const { jobs, applied, issueNo, issuedFloor, checkpoints } = state;
+  const isKnown = jobs.size + found.length + applied.there.length + applied.gone.length > 0;
+  return !isKnown && issueNo === 0 && issuedFloor === 0 && checkpoints.length === 0;
 }
 
 /** One that nobody here has a manifest of is waited for, and its end is told: more cannot be said of it. */

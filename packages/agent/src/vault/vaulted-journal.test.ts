@@ -220,6 +220,22 @@ test("an agent that never lived before refuses nothing for its age", () => {
   assert.ok(types(first.told()).includes("job_accepted"));
 });
 
+test("only an agent that never lived before says that nothing was ever applied where it is", () => {
+  const saysNew = (agent: ReturnType<typeof afterLoss>) => {
+    agent.feed({ kind: "restored", found: [], fresh: true });
+    const [inventory] = agent.told();
+    return inventory?.type === "inventory" && inventory.isNew;
+  };
+  const vault = createMemoryVault();
+  const before = afterLoss(vault);
+  before.welcome();
+  before.run(job("apply"));
+
+  assert.equal(saysNew(afterLoss(createMemoryVault())), true);
+  assert.equal(saysNew(afterLoss(createMemoryVault(), createDirector(), NOW)), undefined);
+  assert.equal(saysNew(afterLoss(vault)), undefined);
+});
+
 test("a vault that cannot be opened does not keep the agent from starting", async (t) => {
   const vault = createMemoryVault();
   const broken: Vault = {

@@ -104,6 +104,8 @@ export const AgentEvent = z.discriminatedUnion("type", [
     deployed: z.array(AppliedComponent).max(LOOKS_MAX).optional(),
     /** What the agent destroyed since, by component. */
     destroyed: z.array(z.string()).max(LOOKS_MAX).optional(),
+    /** This agent has never lived before: nothing was ever applied where it is. */
+    isNew: z.boolean().optional(),
   }),
   /** Images the build agent pushed at its start: the runner, the plugins, the sandboxes. */
   z.object({

@@ -104,6 +104,25 @@ export function endComponentJob<Deployed extends Trace, Row extends ComponentRec
   return { ...row, plan, lastFailure: failureAfterSuccess(row.lastFailure, operation) };
 }
 
+export interface ComponentDoubt<Deployed extends Trace> {
+  readonly at: Instant;
+  readonly message: string;
+  /** Whether an apply may run again without somebody's word. */
+  readonly mayRepeat: boolean;
+  /** What may be there where the record says nothing. */
+  readonly trace?: Deployed | null | undefined;
+}
+
+/** The component once its record is known to be wrong: an apply makes it true, unless that must not be repeated. */
+export function doubtComponent<Deployed extends Trace, Row extends ComponentRecord<Deployed>>(
+  row: Row,
+  { at, message, mayRepeat, trace }: ComponentDoubt<Deployed>,
+): Row {
+  const failure = { code: "lost", message, mayRepeat } as const;
+  const lastFailure = countComponentFailure(null, "apply", undefined, failure, at);
+  return { ...row, attempted: row.attempted ?? row.deployed ?? trace ?? null, lastFailure };
+}
+
 function applied<Deployed extends Trace, Row extends ComponentRecord<Deployed>>(
   row: Row,
   deployed: Deployed,

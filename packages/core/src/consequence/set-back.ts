@@ -53,3 +53,19 @@ export function catchUp({ applied, recorded, releases, channel }: CatchUpFacts):
     ...(unknown ? { unknown } : {}),
   };
 }
+
+export interface QueuedJob {
+  readonly queuedAt: Instant;
+  /** When its agent last came to a server; absent when it never did, as far as is known. */
+  readonly agentSeenAt?: Instant | undefined;
+  readonly serverStartedAt: Instant;
+}
+
+/**
+ * Whether an agent may know a job that is queued here. A server that was started since may have been set back,
+ * and the state that is lost may have offered it. Only its agent can tell, once it has come back.
+ */
+export function mayBeHeard({ queuedAt, agentSeenAt, serverStartedAt }: QueuedJob): boolean {
+  const isBack = agentSeenAt !== undefined && agentSeenAt >= serverStartedAt;
+  return queuedAt < serverStartedAt && !isBack;
+}

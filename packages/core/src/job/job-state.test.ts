@@ -39,21 +39,23 @@ const EVENTS = {
   vanish: end({ kind: "unknown", because: "nobody saw it end" }),
   cancel: { type: "cancel_requested", at },
   abandon: { type: "abandon", at, because: "the install was forgotten" },
+  cancelHeard: { type: "cancel_requested", at, mayBeHeard: true },
+  abandonHeard: { type: "abandon", at, because: "the install was forgotten", mayBeHeard: true },
 } as const satisfies Record<string, JobEvent>;
 
 // Every state meets every event. The type has no optional key, so a new state or a new event does
 // not compile until its row or column is decided here.
 // biome-ignore format: a table reads as a table.
 const TABLE: Record<JobStatus, Record<keyof typeof EVENTS, JobStatus | "-">> = {
-  queued:    { offer: "offered", accept: "-",        reject: "-",        start: "-",       succeed: "-",         fail: "-",      stop: "-",         vanish: "-",       cancel: "cancelled", abandon: "cancelled" },
-  offered:   { offer: "-",       accept: "accepted", reject: "rejected", start: "running", succeed: "succeeded", fail: "failed", stop: "cancelled", vanish: "unknown", cancel: "offered",   abandon: "unknown" },
-  accepted:  { offer: "-",       accept: "-",        reject: "rejected", start: "running", succeed: "succeeded", fail: "failed", stop: "cancelled", vanish: "unknown", cancel: "accepted",  abandon: "unknown" },
-  running:   { offer: "-",       accept: "-",        reject: "-",        start: "-",       succeed: "succeeded", fail: "failed", stop: "cancelled", vanish: "unknown", cancel: "running",   abandon: "unknown" },
-  succeeded: { offer: "-",       accept: "-",        reject: "-",        start: "-",       succeed: "-",         fail: "-",      stop: "-",         vanish: "-",       cancel: "-",         abandon: "-" },
-  failed:    { offer: "-",       accept: "-",        reject: "-",        start: "-",       succeed: "-",         fail: "-",      stop: "-",         vanish: "-",       cancel: "-",         abandon: "-" },
-  cancelled: { offer: "-",       accept: "-",        reject: "-",        start: "-",       succeed: "-",         fail: "-",      stop: "-",         vanish: "-",       cancel: "-",         abandon: "-" },
-  rejected:  { offer: "-",       accept: "-",        reject: "-",        start: "-",       succeed: "-",         fail: "-",      stop: "-",         vanish: "-",       cancel: "-",         abandon: "-" },
-  unknown:   { offer: "-",       accept: "-",        reject: "-",        start: "-",       succeed: "-",         fail: "-",      stop: "-",         vanish: "-",       cancel: "-",         abandon: "-" },
+  queued:    { offer: "offered", accept: "-",        reject: "-",        start: "-",       succeed: "-",         fail: "-",      stop: "-",         vanish: "-",       cancel: "cancelled", abandon: "cancelled", cancelHeard: "unknown", abandonHeard: "unknown" },
+  offered:   { offer: "-",       accept: "accepted", reject: "rejected", start: "running", succeed: "succeeded", fail: "failed", stop: "cancelled", vanish: "unknown", cancel: "offered",   abandon: "unknown", cancelHeard: "offered", abandonHeard: "unknown" },
+  accepted:  { offer: "-",       accept: "-",        reject: "rejected", start: "running", succeed: "succeeded", fail: "failed", stop: "cancelled", vanish: "unknown", cancel: "accepted",  abandon: "unknown", cancelHeard: "accepted", abandonHeard: "unknown" },
+  running:   { offer: "-",       accept: "-",        reject: "-",        start: "-",       succeed: "succeeded", fail: "failed", stop: "cancelled", vanish: "unknown", cancel: "running",   abandon: "unknown", cancelHeard: "running", abandonHeard: "unknown" },
+  succeeded: { offer: "-",       accept: "-",        reject: "-",        start: "-",       succeed: "-",         fail: "-",      stop: "-",         vanish: "-",       cancel: "-",         abandon: "-", cancelHeard: "-", abandonHeard: "-" },
+  failed:    { offer: "-",       accept: "-",        reject: "-",        start: "-",       succeed: "-",         fail: "-",      stop: "-",         vanish: "-",       cancel: "-",         abandon: "-", cancelHeard: "-", abandonHeard: "-" },
+  cancelled: { offer: "-",       accept: "-",        reject: "-",        start: "-",       succeed: "-",         fail: "-",      stop: "-",         vanish: "-",       cancel: "-",         abandon: "-", cancelHeard: "-", abandonHeard: "-" },
+  rejected:  { offer: "-",       accept: "-",        reject: "-",        start: "-",       succeed: "-",         fail: "-",      stop: "-",         vanish: "-",       cancel: "-",         abandon: "-", cancelHeard: "-", abandonHeard: "-" },
+  unknown:   { offer: "-",       accept: "-",        reject: "-",        start: "-",       succeed: "-",         fail: "-",      stop: "-",         vanish: "-",       cancel: "-",         abandon: "-", cancelHeard: "-", abandonHeard: "-" },
 };
 
 describe("a job", () => {

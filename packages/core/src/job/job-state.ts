@@ -52,9 +52,10 @@ export type JobEvent = { readonly at: Instant } & (
   | { readonly type: "reject"; readonly code: string; readonly because: string }
   | { readonly type: "start" }
   | { readonly type: "end"; readonly outcome: JobEnd }
-  | { readonly type: "cancel_requested" }
+  /** `mayBeHeard`: a state of the server that is lost may have offered what is queued in this one. */
+  | { readonly type: "cancel_requested"; readonly mayBeHeard?: boolean }
   /** The agent that had it is gone for good, or lost its memory and knows nothing of it. */
-  | { readonly type: "abandon"; readonly because: string }
+  | { readonly type: "abandon"; readonly because: string; readonly mayBeHeard?: boolean }
 );
 
 export const JOB_STATUSES = [
@@ -99,6 +100,9 @@ export function isWithAgent({ status }: { readonly status: JobStatus }): boolean
   return status === "offered" || status === "accepted" || status === "running";
 }
 
+const MAY_BE_HEARD =
+  "it ended before its agent came back to a server that was started anew: it may have run before that";
+
 function advanceQueued(event: JobEvent): JobState | undefined {
   const since = event.at;
   switch (event.type) {
@@ -107,7 +111,9 @@ function advanceQueued(event: JobEvent): JobState | undefined {
     // No agent ever heard of it, so it can end here.
     case "cancel_requested":
     case "abandon":
-      return { status: "cancelled", since };
+      return event.mayBeHeard
+        ? { status: "unknown", since, because: MAY_BE_HEARD }
+        : { status: "cancelled", since };
     case "accept":
     case "reject":
     case "start":

@@ -537,6 +537,38 @@ test("an open destroy, and a job that ended unheard, keep nothing that is destro
   assert.deepEqual(components, [emptyComponent(ACME, "api", "command")]);
 });
 
+test("a new agent has applied nothing: what is on record is applied again, or held where it must not be", () => {
+  const row = (name: string, apply: "idempotent" | "at-most-once") => ({
+    ...emptyComponent(ACME, name, "command"),
+    deployed: deployedRow({ effects: { apply } }),
+  });
+  const components = [
+    row("api", "idempotent"),
+    row("schema", "at-most-once"),
+    emptyComponent(ACME, "planned", "command"),
+  ];
+  const facts = { install: installRow(), inventory: inventory([], { components }) };
+  const event: AgentEvent = { type: "inventory", at: 1, jobs: [] };
+
+  const known = apply(event, facts);
+  const fresh = apply({ ...event, isNew: true }, facts);
+
+  assert.deepEqual(known.components, []);
+  assert.deepEqual(
+    fresh.components.map(({ name, attempted, lastFailure }) => [
+      name,
+      attempted?.deployKey,
+      lastFailure?.operation,
+      lastFailure?.mayRepeat,
+    ]),
+    [
+      ["api", deployedRow().deployKey, "apply", undefined],
+      ["schema", deployedRow().deployKey, "apply", false],
+    ],
+  );
+  assert.ok(fresh.audit.some(({ action }) => action === "install.caught_up"));
+});
+
 test("what the agent applied after the backup can be taken down by the trace of its release", () => {
   const deployed = [
     { component: "api", type: "command", release: "r2", effect: "idempotent" },

@@ -6,7 +6,8 @@ import {
   type AppliedFact,
   advanceJob,
   catchUp,
-  countComponentFailure,
+  type Deployed,
+  doubtComponent,
   failureOf,
   type Instant,
   isSettled,
@@ -39,7 +40,31 @@ export function applyInventory(
   for (const job of lost) after = abandonJob(facts, after, job);
   const details = { found: event.jobs, abandoned: after.jobs.map(({ id }) => id) };
   const undone = reconcileDestroyed(facts, after, event.destroyed ?? []);
-  return { writes: reconcileApplied(facts, undone, event.deployed ?? []), details };
+  const applied = reconcileApplied(facts, undone, event.deployed ?? []);
+  return { writes: event.isNew ? doubtDeployed(facts, applied) : applied, details };
+}
+
+/** The sandbox was made anew: what the record says is there went with the one before. */
+function doubtDeployed(facts: AgentEventFacts, before: AgentEventWrites): AgentEventWrites {
+  const install = before.install ?? facts.install;
+  const rows = (facts.inventory?.components ?? []).filter(
+    ({ deployed, attempted }) => (deployed ?? attempted) !== null,
+  );
+  if (!install || rows.length === 0) return before;
+  const message = "its agent is a new one, in a sandbox where nothing was ever applied";
+  const doubted = rows.map(({ name }) => {
+    const row = componentNamed(facts, before, name) ?? emptyComponent(install.id, name, "");
+    const mayRepeat = (row.attempted ?? row.deployed)?.effects.apply !== "at-most-once";
+    return doubtComponent<Deployed, ComponentRow>(row, { at: facts.now, message, mayRepeat });
+  });
+  const details = { lost: rows.map(({ name }) => name) };
+  const entry = { at: facts.now, actor: facts.agent, subject: install.id, details };
+  return {
+    ...before,
+    install: bump(install),
+    components: withComponents(before.components, doubted),
+    audit: [...before.audit, { ...entry, action: "install.caught_up" }],
+  };
 }
 
 /** Its record is of before the agent took it down: whatever is wanted of it is to be deployed anew. */
@@ -194,7 +219,7 @@ function channelAt({ app, channel }: InstallRow, release: ReleaseRow, now: Insta
   return { app, appName, name: channel, release: id, movedAt: now, askedAt };
 }
 
-/** Its record is older than what is there: an apply makes it true, unless that must not be repeated. */
+/** Its record is older than what is there. */
 function staleComponent(
   facts: AgentEventFacts,
   before: AgentEventWrites,
@@ -203,10 +228,12 @@ function staleComponent(
 ): ComponentRow {
   const row = componentNamed(facts, before, component) ?? emptyComponent(install, component, type);
   const message = `the agent applied it from release ${release}, of which this server has no record`;
-  const failure = { code: "lost", message, mayRepeat: effect !== "at-most-once" } as const;
-  const lastFailure = countComponentFailure(null, "apply", undefined, failure, facts.now);
-  const trace = facts.inventory?.traces?.get(component) ?? null;
-  return { ...row, attempted: row.attempted ?? row.deployed ?? trace, lastFailure };
+  return doubtComponent<Deployed, ComponentRow>(row, {
+    at: facts.now,
+    message,
+    mayRepeat: effect !== "at-most-once",
+    trace: facts.inventory?.traces?.get(component),
+  });
 }
 
 function componentNamed(
