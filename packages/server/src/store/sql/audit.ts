@@ -10,7 +10,7 @@ import {
 import type { Kysely } from "kysely";
 import type { Audit, NewestOf } from "../store.ts";
 import type { Database } from "./database.ts";
-import { type CompiledQueries, createStatements } from "./statements.ts";
+import { createStatements, type Statements } from "./statements.ts";
 
 /** What the record ends with, for whoever alone appends to it. Forgotten when anything is rolled back. */
 export interface KeptHead {
@@ -20,9 +20,8 @@ export interface KeptHead {
 export function createAudit(
   db: Kysely<Database>,
   kept?: KeptHead,
-  compiled: CompiledQueries = new Map(),
+  statements: Statements = createStatements(db, new Map()),
 ): Audit {
-  const statements = createStatements(db, compiled);
   const read = ({ prev_hash: prevHash, details, ...row }: Database["audit"]): AuditRecord =>
     AuditRecord.parse({ ...row, prevHash, details: JSON.parse(details) });
   const select = (subject?: string) => {

@@ -3,15 +3,24 @@
 import { Failure } from "@exclave/core";
 import { type Kysely, type SelectQueryBuilder, sql } from "kysely";
 import type { z } from "zod";
+import type { PageOf } from "../store.ts";
 import type { Columns, IndexedDocuments, NounOptions, NounTable } from "../tables.ts";
 import { type Database, OPEN_JOBS } from "./database.ts";
 import type { RowCache } from "./row-cache.ts";
-import { type CompiledQueries, createStatements, type Statements } from "./statements.ts";
+import type { CompiledQueries, Statements } from "./statements.ts";
 
 /** What the tables of one database share, whichever connection or transaction they are read over. */
 export interface Shared {
   readonly compiled: CompiledQueries;
   readonly rows: RowCache;
+}
+
+/** How the tables of one connection or transaction reach the database, and what is known of its rows. */
+export interface Reach {
+  readonly statements: Statements;
+  readonly rows: RowCache;
+  /** Rows as the one connection that writes sees them: they are not asked for again. */
+  readonly own?: RowCache | undefined;
 }
 
 interface Stored {
@@ -25,7 +34,7 @@ type Query = SelectQueryBuilder<Nouns, NounTable, Record<string, unknown>>;
 
 export function createDocuments<Row>(
   database: Kysely<Database>,
-  { compiled, rows }: Shared,
+  { statements, rows, own }: Reach,
   table: NounTable,
   schema: z.ZodType<Row>,
   columnsOf: (row: Row) => { readonly key: string } & Columns,
@@ -33,13 +42,18 @@ export function createDocuments<Row>(
 ): IndexedDocuments<Row> {
   // The columns differ by noun; this file alone writes and reads them, by the names given above.
   const db = database as unknown as Kysely<Nouns>;
-  const statements = createStatements(db, compiled);
   const { find, count } = createFinder(db, statements, table);
 
   return {
     async get(key) {
-      const [row] = await find("get", { key }, (query) => query);
-      return row && read(row);
+      const name = `${table} ${key}`;
+      const known = own?.latest(name);
+      if (known !== undefined) return known as Row;
+      const [stored] = await find("get", { key }, (query) => query);
+      if (!stored) return undefined;
+      const row = read(stored);
+      own?.keep(name, stored.body, row);
+      return row;
     },
     async put(row) {
       const { key, ...columns } = columnsOf(row);
@@ -59,41 +73,16 @@ export function createDocuments<Row>(
           ),
       );
       rows.keep(`${table} ${key}`, body, row);
+      own?.keep(`${table} ${key}`, body, row);
     },
     async remove(key) {
+      own?.drop(`${table} ${key}`);
       const { numAffectedRows = 0n } = await statements.run(`${table} remove`, [key], () =>
         db.deleteFrom(table).where("key", "=", key),
       );
       return numAffectedRows > 0n;
     },
-    async list({ limit, cursor }, filter = {}) {
-      const before = cursor === undefined ? [] : [ordinalOf(cursor)];
-      const shape = cursor === undefined ? "newest" : "before";
-      const most = limit + 1;
-      const found = await find(
-        shape,
-        filter,
-        (query) => {
-          const [ordinal] = before;
-          const older = ordinal === undefined ? query : query.where("ordinal", "<", ordinal);
-          return older.orderBy("ordinal", "desc").limit(most);
-        },
-        [...before, most],
-      );
-      const last = found.length > limit ? found[limit - 1] : undefined;
-      return { items: found.slice(0, limit).map(read), next: last ? String(last.ordinal) : null };
-    },
-    async oldest({ limit, cursor }) {
-      const [after, most] = [cursor === undefined ? 0 : ordinalOf(cursor), limit + 1];
-      const found = await find(
-        "oldest",
-        {},
-        (query) => query.where("ordinal", ">", after).orderBy("ordinal").limit(most),
-        [after, most],
-      );
-      const last = found.length > limit ? found[limit - 1] : undefined;
-      return { items: found.slice(0, limit).map(read), next: last ? String(last.ordinal) : null };
-    },
+    ...createPages(find, read),
     async all() {
       return (await find("all", {}, (query) => query.orderBy("ordinal"))).map(read);
     },
@@ -133,6 +122,45 @@ interface Finder {
     more?: readonly unknown[],
   ) => Promise<readonly Stored[]>;
   readonly count: (filter: Columns) => Promise<number>;
+}
+
+function createPages<Row>(
+  find: Finder["find"],
+  read: (stored: Stored) => Row,
+): Pick<IndexedDocuments<Row>, "list" | "oldest"> {
+  return {
+    async list({ limit, cursor }, filter = {}) {
+      const before = cursor === undefined ? [] : [ordinalOf(cursor)];
+      const shape = cursor === undefined ? "newest" : "before";
+      const most = limit + 1;
+      const found = await find(
+        shape,
+        filter,
+        (query) => {
+          const [ordinal] = before;
+          const older = ordinal === undefined ? query : query.where("ordinal", "<", ordinal);
+          return older.orderBy("ordinal", "desc").limit(most);
+        },
+        [...before, most],
+      );
+      return pageOf(found, limit);
+    },
+    async oldest({ limit, cursor }) {
+      const [after, most] = [cursor === undefined ? 0 : ordinalOf(cursor), limit + 1];
+      const found = await find(
+        "oldest",
+        {},
+        (query) => query.where("ordinal", ">", after).orderBy("ordinal").limit(most),
+        [after, most],
+      );
+      return pageOf(found, limit);
+    },
+  };
+
+  function pageOf(found: readonly Stored[], limit: number): PageOf<Row> {
+    const last = found.length > limit ? found[limit - 1] : undefined;
+    return { items: found.slice(0, limit).map(read), next: last ? String(last.ordinal) : null };
+  }
 }
 
 function createFinder(db: Kysely<Nouns>, statements: Statements, table: NounTable): Finder {

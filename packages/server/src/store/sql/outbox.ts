@@ -5,13 +5,11 @@ import type { Kysely } from "kysely";
 import { OutboxCommand } from "../rows.ts";
 import type { Outbox, OutboxRow } from "../store.ts";
 import type { Database } from "./database.ts";
-import type { Shared } from "./documents.ts";
-import { createStatements } from "./statements.ts";
+import type { Statements } from "./statements.ts";
 
 type Stored = Database["outbox"];
 
-export function createOutbox(db: Kysely<Database>, { compiled }: Pick<Shared, "compiled">): Outbox {
-  const statements = createStatements(db, compiled);
+export function createOutbox(db: Kysely<Database>, statements: Statements): Outbox {
   const of = (audience: Audience) =>
     db.selectFrom("outbox").selectAll().where("audience", "=", audience);
 

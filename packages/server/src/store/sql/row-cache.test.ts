@@ -54,3 +54,36 @@ test("what another process wrote is read, and what was rolled back is not", asyn
   await assert.rejects(undone, /undone/);
   assert.equal((await store.read.agents.get(agent.id))?.version, "2");
 });
+
+test("a transaction sees what others wrote before it, and not what was undone", async (t) => {
+  const file = join(await temporaryDirectory(t), "exclave.db");
+  const [store, other] = [openSqliteStore(file), openSqliteStore(file)];
+  t.after(() => Promise.all([store.close(), other.close()]));
+  const agent = agentRow({ version: "1" });
+  const seen = () => store.transaction(async (tx) => (await tx.agents.get(agent.id))?.version);
+  await store.transaction((tx) => tx.agents.put(agent));
+  const first = await seen();
+
+  await other.transaction((tx) => tx.agents.put({ ...agent, version: "2" }));
+  const second = await seen();
+  const undone = store.transaction(async (tx) => {
+    await tx.agents.put({ ...agent, version: "3" });
+    throw new Error("undone");
+  });
+  const beside = seen();
+
+  await assert.rejects(undone, /undone/);
+  assert.deepEqual([first, second, await beside], ["1", "2", "2"]);
+});
+
+test("a row that a transaction took away is gone for the next", async (t) => {
+  const store = openSqliteStore(join(await temporaryDirectory(t), "exclave.db"));
+  t.after(() => store.close());
+  const agent = agentRow({});
+  await store.transaction((tx) => tx.agents.put(agent));
+
+  const removed = await store.transaction((tx) => tx.agents.remove(agent.id));
+
+  assert.equal(removed, true);
+  assert.equal(await store.transaction((tx) => tx.agents.get(agent.id)), undefined);
+});

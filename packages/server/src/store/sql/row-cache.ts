@@ -4,8 +4,12 @@
 export interface RowCache {
   /** What that text was read as before, or what was written as it. */
   get(key: string, body: string): unknown;
+  /** What was kept last, for whoever keeps every write and knows that nobody else writes. */
+  latest(key: string): unknown;
   /** The row is frozen: many hold it from now on. */
   keep(key: string, body: string, row: unknown): void;
+  drop(key: string): void;
+  clear(): void;
 }
 
 interface Kept {
@@ -23,11 +27,11 @@ export function createRowCache(charactersMax = CHARACTERS_MAX): RowCache {
   return {
     get(key, body) {
       const kept = rows.get(key);
-      if (kept?.body !== body) return undefined;
-      // Used last, dropped last.
-      rows.delete(key);
-      rows.set(key, kept);
-      return kept.row;
+      return kept?.body === body ? used(key, kept) : undefined;
+    },
+    latest(key) {
+      const kept = rows.get(key);
+      return kept && used(key, kept);
     },
     keep(key, body, row) {
       drop(key);
@@ -38,7 +42,19 @@ export function createRowCache(charactersMax = CHARACTERS_MAX): RowCache {
         drop(oldest);
       }
     },
+    drop,
+    clear() {
+      rows.clear();
+      characters = 0;
+    },
   };
+
+  /** Used last, dropped last. */
+  function used(key: string, kept: Kept): unknown {
+    rows.delete(key);
+    rows.set(key, kept);
+    return kept.row;
+  }
 
   function drop(key: string): void {
     const kept = rows.get(key);

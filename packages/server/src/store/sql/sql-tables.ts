@@ -7,14 +7,18 @@ import { createAudit, type KeptHead } from "./audit.ts";
 import type { Database } from "./database.ts";
 import { createDocuments, type Shared } from "./documents.ts";
 import { createOutbox } from "./outbox.ts";
-import { createRowCache } from "./row-cache.ts";
-import { createStatements } from "./statements.ts";
+import { createRowCache, type RowCache } from "./row-cache.ts";
+import { createStatements, type Execute } from "./statements.ts";
 
 export interface SqlTablesOptions {
   /** Where the one connection that appends keeps the end of the record. */
   readonly headKept?: KeptHead;
   /** For all tables of the same database. */
   readonly shared?: Shared;
+  /** Runs compiled queries at once, where the database is in this process. */
+  readonly execute?: Execute;
+  /** Of the one connection that writes. Forgotten when anything is rolled back. */
+  readonly own?: RowCache;
 }
 
 export function newShared(): Shared {
@@ -22,12 +26,13 @@ export function newShared(): Shared {
 }
 
 export function sqlTables(db: Kysely<Database>, options: SqlTablesOptions = {}): Tables {
-  const { headKept, shared = newShared() } = options;
-  const statements = createStatements(db, shared.compiled);
+  const { headKept, shared = newShared(), execute, own } = options;
+  const statements = createStatements(db, shared.compiled, execute);
+  const reach = { statements, rows: shared.rows, own };
   return createTables({
-    documents: (...noun) => createDocuments(db, shared, ...noun),
-    outbox: createOutbox(db, shared),
-    audit: createAudit(db, headKept, shared.compiled),
+    documents: (...noun) => createDocuments(db, reach, ...noun),
+    outbox: createOutbox(db, statements),
+    audit: createAudit(db, headKept, statements),
     nextIssueNo: async (audience) => {
       const next = sql`
         INSERT INTO issues (audience, number) VALUES (${audience}, 1)

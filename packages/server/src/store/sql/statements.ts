@@ -20,12 +20,17 @@ export interface Statements {
   ): Promise<QueryResult<Row>>;
 }
 
+/** Runs a compiled query at once, where a database is in this process. */
+export type Execute = <Row>(query: CompiledQuery) => QueryResult<Row>;
+
+/** `execute` runs queries instead of `db`, whose way to the same connection is a dozen promises long. */
 export function createStatements<Database>(
   db: Kysely<Database>,
   compiled: CompiledQueries,
+  execute?: Execute,
 ): Statements {
   return {
-    run<Row>(shape: string, values: readonly unknown[], build: () => Buildable) {
+    async run<Row>(shape: string, values: readonly unknown[], build: () => Buildable) {
       let query = compiled.get(shape);
       if (!query) {
         query = build().compile();
@@ -34,7 +39,8 @@ export function createStatements<Database>(
         }
         compiled.set(shape, query);
       }
-      return db.executeQuery<Row>({ ...query, parameters: values });
+      const given = { ...query, parameters: values };
+      return execute ? execute<Row>(given) : db.executeQuery<Row>(given);
     },
   };
 }

@@ -23,16 +23,20 @@ export interface GroupCommitOptions {
   readonly elapsedMs?: () => number;
   /** Told when something that was written is undone. */
   readonly onRollback?: () => void;
+  /** Told before a group begins, when another process wrote since the last. */
+  readonly onOthersWrite?: () => void;
 }
 
 export function createGroupCommit(
   database: DatabaseSync,
-  { elapsedMs = () => performance.now(), onRollback }: GroupCommitOptions = {},
+  { elapsedMs = () => performance.now(), onRollback, onOthersWrite }: GroupCommitOptions = {},
 ): GroupCommit {
   const waiting: Waiting[] = [];
   const [save, release, undo] = ["SAVEPOINT one", "RELEASE one", "ROLLBACK TO one"].map((sql) =>
     database.prepare(sql),
   ) as [StatementSync, StatementSync, StatementSync];
+  const dataVersion = database.prepare("PRAGMA data_version");
+  let versionSeen: unknown;
   let working: Promise<void> | undefined;
 
   return { transaction, settled };
@@ -61,6 +65,7 @@ export function createGroupCommit(
     const taken: Waiting[] = [];
     try {
       database.exec("BEGIN IMMEDIATE");
+      noticeOthers();
       const settle = await runGroup(taken);
       database.exec("COMMIT");
       for (const tell of settle) tell();
@@ -71,6 +76,13 @@ export function createGroupCommit(
       if (taken.length === 0) taken.push(...waiting.splice(0));
       for (const { reject } of taken) reject(reason);
     }
+  }
+
+  /** Inside the transaction: from now on nobody else writes. */
+  function noticeOthers(): void {
+    const version = dataVersion.get()?.["data_version"];
+    if (versionSeen !== undefined && version !== versionSeen) onOthersWrite?.();
+    versionSeen = version;
   }
 
   async function runGroup(taken: Waiting[]): Promise<(() => void)[]> {

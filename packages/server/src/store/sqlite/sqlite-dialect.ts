@@ -5,24 +5,23 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlit
 import { Failure } from "@exclave/core";
 import { privateDatabase } from "@exclave/machine";
 import {
-  type CompiledQuery,
   type DatabaseConnection,
   type Dialect,
   type Driver,
-  type QueryResult,
   SqliteAdapter,
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from "kysely";
+import type { Execute } from "../sql/statements.ts";
 
-/** `choose` says which connection runs the next statement, where it is not always the one that is closed at the end. */
+/** `execute` runs the statements, on a connection that is not always the one that is closed at the end. */
 export function createSqliteDialect(
   database: DatabaseSync,
-  choose: () => DatabaseSync = () => database,
+  execute: Execute = createExecute(() => database),
 ): Dialect {
   return {
     createAdapter: () => new SqliteAdapter(),
-    createDriver: () => createDriver(database, choose),
+    createDriver: () => createDriver(database, execute),
     createIntrospector: (db) => new SqliteIntrospector(db),
     createQueryCompiler: () => new SqliteQueryCompiler(),
   };
@@ -70,8 +69,8 @@ function openFile(file: string): DatabaseSync {
 /** SQLite's own limit is 512, with room for what it puts behind the name. */
 const PATH_BYTES_MAX = 500;
 
-function createDriver(database: DatabaseSync, choose: () => DatabaseSync): Driver {
-  const connection = createConnection(choose);
+function createDriver(database: DatabaseSync, execute: Execute): Driver {
+  const connection = createConnection(execute);
   const noTransactions = async () => {
     throw new Failure("bug", "transactions of this database are made by its store");
   };
@@ -94,21 +93,26 @@ interface Prepared {
   readonly givesRows: boolean;
 }
 
-function createConnection(choose: () => DatabaseSync): DatabaseConnection {
-  const statementsOf = new WeakMap<DatabaseSync, Map<string, Prepared>>();
-
+function createConnection(execute: Execute): DatabaseConnection {
   return {
-    async executeQuery<Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
-      const { statement, givesRows } = prepared(sql);
-      const values = parameters as readonly SQLInputValue[];
-      if (givesRows) return { rows: statement.all(...values) as Row[] };
-      const { changes } = statement.run(...values);
-      return { rows: [], numAffectedRows: BigInt(changes) };
-    },
+    executeQuery: async (query) => execute(query),
     // oxlint-disable-next-line require-yield
     async *streamQuery() {
       throw new Error("nothing here streams rows");
     },
+  };
+}
+
+/** `choose` says which connection runs the next statement; each prepares a statement once. */
+export function createExecute(choose: () => DatabaseSync): Execute {
+  const statementsOf = new WeakMap<DatabaseSync, Map<string, Prepared>>();
+
+  return ({ sql, parameters }) => {
+    const { statement, givesRows } = prepared(sql);
+    const values = parameters as readonly SQLInputValue[];
+    if (givesRows) return { rows: statement.all(...values) as never[] };
+    const { changes } = statement.run(...values);
+    return { rows: [], numAffectedRows: BigInt(changes) };
   };
 
   function prepared(sql: string): Prepared {

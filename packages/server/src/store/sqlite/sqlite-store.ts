@@ -5,11 +5,12 @@
 import { Kysely } from "kysely";
 import type { KeptHead } from "../sql/audit.ts";
 import type { Database } from "../sql/database.ts";
+import { createRowCache } from "../sql/row-cache.ts";
 import { newShared, sqlTables } from "../sql/sql-tables.ts";
 import type { Store } from "../store.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { migrate } from "./migrations.ts";
-import { createSqliteDialect, openDatabase, openReader } from "./sqlite-dialect.ts";
+import { createExecute, createSqliteDialect, openDatabase, openReader } from "./sqlite-dialect.ts";
 
 export function openSqliteStore(file: string): Store {
   const database = openDatabase(file);
@@ -19,22 +20,23 @@ export function openSqliteStore(file: string): Store {
     database.close();
     throw reason;
   }
-  const writer = new Kysely<Database>({ dialect: createSqliteDialect(database) });
   const beside = openReader(file);
-  const reader = new Kysely<Database>({
-    dialect: createSqliteDialect(beside, () => (database.isTransaction ? beside : database)),
-  });
+  const write = createExecute(() => database);
+  const read = createExecute(() => (database.isTransaction ? beside : database));
+  const writer = new Kysely<Database>({ dialect: createSqliteDialect(database, write) });
+  const reader = new Kysely<Database>({ dialect: createSqliteDialect(beside, read) });
   const head: KeptHead = { current: undefined };
+  const own = createRowCache();
   const shared = newShared();
-  const tables = sqlTables(writer, { headKept: head, shared });
-  const group = createGroupCommit(database, {
-    onRollback: () => {
-      head.current = undefined;
-    },
-  });
+  const tables = sqlTables(writer, { headKept: head, shared, execute: write, own });
+  const forget = () => {
+    head.current = undefined;
+    own.clear();
+  };
+  const group = createGroupCommit(database, { onRollback: forget, onOthersWrite: forget });
 
   return {
-    read: sqlTables(reader, { shared }),
+    read: sqlTables(reader, { shared, execute: read }),
     transaction: (work) => group.transaction(() => work(tables)),
     async close() {
       await group.settled();
