@@ -8,7 +8,10 @@ import { join } from "node:path";
 import { COPY_BENCHES } from "./copy.ts";
 import { type Bench, type Figure, printFigure, say } from "./figure.ts";
 import { FLOOD_BENCHES } from "./flood.ts";
-import { LOAD_BENCHES } from "./load.ts";
+import { AGENTS_BENCHES } from "./load/agents.ts";
+import { DISPATCH_BENCHES } from "./load/dispatch.ts";
+import { HERD_BENCHES } from "./load/herd.ts";
+import { PLANNER_BENCHES } from "./load/planner-scale.ts";
 import { PODMAN_BENCHES } from "./podman.ts";
 import { recordFigures } from "./record.ts";
 import { REGISTRY_BENCHES } from "./registry.ts";
@@ -17,7 +20,10 @@ const BENCHES: readonly Bench[] = [
   ...COPY_BENCHES,
   ...FLOOD_BENCHES,
   ...REGISTRY_BENCHES,
-  ...LOAD_BENCHES,
+  ...DISPATCH_BENCHES,
+  ...HERD_BENCHES,
+  ...AGENTS_BENCHES,
+  ...PLANNER_BENCHES,
   ...PODMAN_BENCHES,
 ];
 

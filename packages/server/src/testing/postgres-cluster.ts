@@ -29,7 +29,15 @@ export function findPostgres(): string | undefined {
   return found && dirname(found);
 }
 
-export async function startPostgres(programs: string): Promise<PostgresCluster> {
+export interface PostgresOptions {
+  /** A commit is on the disk when it is answered. A test of what is committed needs no disk. */
+  readonly isDurable?: boolean;
+}
+
+export async function startPostgres(
+  programs: string,
+  { isDurable = false }: PostgresOptions = {},
+): Promise<PostgresCluster> {
   // Sockets have short paths.
   const directory = mkdtempSync("/tmp/exclave-pg-");
   const owner = ownerOf();
@@ -65,7 +73,11 @@ export async function startPostgres(programs: string): Promise<PostgresCluster> 
   };
 
   async function start(): Promise<ChildProcess> {
-    const settings = ["listen_addresses=", "fsync=off", "max_connections=50"];
+    const settings = [
+      "listen_addresses=",
+      `fsync=${isDurable ? "on" : "off"}`,
+      "max_connections=50",
+    ];
     const child = spawn(
       join(programs, "postgres"),
       ["-D", data, "-k", directory, ...settings.flatMap((one) => ["-c", one])],

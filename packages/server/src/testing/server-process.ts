@@ -14,19 +14,19 @@ export interface ServerProcess {
   readonly token: string;
 }
 
+export interface ServerProcessOptions {
+  readonly port?: number;
+  readonly nodeArguments?: readonly string[];
+  readonly serverArguments?: readonly string[];
+  readonly env?: NodeJS.ProcessEnv;
+}
+
 export async function startServerProcess(
   data: string,
-  {
-    port = 0,
-    nodeArguments = [],
-    env = {},
-  }: {
-    readonly port?: number;
-    readonly nodeArguments?: readonly string[];
-    readonly env?: NodeJS.ProcessEnv;
-  } = {},
+  { port = 0, nodeArguments = [], serverArguments = [], env = {} }: ServerProcessOptions = {},
 ): Promise<ServerProcess> {
-  const args = [...nodeArguments, SERVER, "--data", data, "--address", `127.0.0.1:${port}`];
+  const place = ["--data", data, "--address", `127.0.0.1:${port}`];
+  const args = [...nodeArguments, SERVER, ...place, ...serverArguments];
   const child = spawn(process.execPath, args, {
     env: { ...process.env, EXCLAVE_LOG_LEVEL: "silent", ...env },
     stdio: ["ignore", "pipe", "inherit"],

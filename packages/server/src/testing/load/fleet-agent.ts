@@ -11,7 +11,7 @@ import {
   type ServerFrame,
 } from "@exclave/api";
 import type { Envelope } from "@exclave/core";
-import { WebSocket } from "ws";
+import { type ClientOptions, WebSocket } from "ws";
 import { COMPONENT, type FleetMember } from "./seed-fleet.ts";
 
 /** A job in an install takes at least so long: a process is prepared, started, and ends. */
@@ -40,10 +40,16 @@ type Kept = { readonly seq: number; readonly body: AgentEvent };
 type Offer = { readonly job: string; readonly attempt: number; readonly envelope: Envelope };
 
 export function createFleetAgent(
-  { install, agent: id, privateKey }: FleetMember,
+  { install, agent: id, privateKey, certificate }: FleetMember,
   watch: FleetWatch,
+  ca?: string,
 ): FleetAgent {
   const key: KeyObject = createPrivateKey(privateKey);
+  const dialling: ClientOptions = {
+    perMessageDeflate: false,
+    skipUTF8Validation: true,
+    ...(certificate !== undefined && { ca, cert: certificate, key: privateKey }),
+  };
   const journalId = randomBytes(6).toString("hex");
   let socket: WebSocket | undefined;
   let unacked: Kept[] = [];
@@ -77,10 +83,8 @@ export function createFleetAgent(
   return self;
 
   function dial(): void {
-    const opened = new WebSocket(url.replace("http", "ws") + LINK_PATH, LINK_PROTOCOL, {
-      perMessageDeflate: false,
-      skipUTF8Validation: true,
-    });
+    const address = url.replace("http", "ws") + LINK_PATH;
+    const opened = new WebSocket(address, LINK_PROTOCOL, dialling);
     socket = opened;
     opened.on("message", (data: Buffer) => {
       if (socket === opened) receive(JSON.parse(data.toString()) as ServerFrame);

@@ -1,6 +1,7 @@
 // Many agents in this process, the people who ask for jobs in their installs, and what became of it all.
 
-import { Agent, request } from "node:http";
+import http from "node:http";
+import https from "node:https";
 import type { AgentEvent } from "@exclave/api";
 import { createFleetAgent, type FleetAgent } from "./fleet-agent.ts";
 import { COMPONENT, type Fleet } from "./seed-fleet.ts";
@@ -19,18 +20,19 @@ export interface RunningFleet {
   /** Times any agent lost its link. */
   closes(): number;
   clear(): void;
-  connect(url: string): Promise<void>;
+  /** The first so many; all unless given. Those that are connected stay. */
+  connect(url: string, count?: number): Promise<void>;
   stop(): void;
 }
 
-export function createFleet({ members }: Fleet): RunningFleet {
+export function createFleet({ members, ca }: Fleet): RunningFleet {
   const accepted = new Map<string, number>();
   const ended = new Map<string, number>();
   const firstAccepted = new Map<string, number>();
   let live = 0;
   let closes = 0;
   const agents = members.map((member) =>
-    createFleetAgent(member, { onLive, onClosed, onAcknowledged }),
+    createFleetAgent(member, { onLive, onClosed, onAcknowledged }, ca),
   );
 
   return {
@@ -45,12 +47,12 @@ export function createFleet({ members }: Fleet): RunningFleet {
       ended.clear();
       firstAccepted.clear();
     },
-    async connect(url) {
-      for (const [n, agent] of agents.entries()) {
-        agent.connect(url);
+    async connect(url, count = agents.length) {
+      for (let n = live; n < count; n++) {
+        agents[n]?.connect(url);
         await until(() => n + 1 - live < DIALLING_MAX, "agents are connected");
       }
-      await until(() => live === agents.length, "all agents are connected");
+      await until(() => live === count, "all agents are connected");
     },
     stop() {
       for (const agent of agents) agent.stop();
@@ -81,9 +83,11 @@ export interface People {
   close(): void;
 }
 
-export function createPeople(url: string, { tokens }: Fleet): People {
+export function createPeople(url: string, { tokens, ca }: Fleet): People {
   const { hostname, port } = new URL(url);
-  const agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  const kept = { keepAlive: true, maxSockets: 64 };
+  const agent = ca === undefined ? new http.Agent(kept) : new https.Agent({ ...kept, ca });
+  const request = ca === undefined ? http.request : https.request;
   const body = JSON.stringify({ operation: "exec", command: ["true"] });
   let turn = 0;
 

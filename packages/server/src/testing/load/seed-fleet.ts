@@ -19,9 +19,13 @@ import { createAppReader } from "../../release/app-of-release.ts";
 import { materialsOf } from "../../release/plan-release.ts";
 import { releaseIndex } from "../../release/release-loop.ts";
 import { tokenRow } from "../../rest/tokens.ts";
+import { openStore } from "../../store/open-store.ts";
 import type { ComponentRow, InstallRow, ReleaseRow } from "../../store/rows.ts";
-import { openSqliteStore } from "../../store/sqlite/sqlite-store.ts";
 import type { Tables } from "../../store/store.ts";
+import { type AgentCertificates, createAgentCertificates } from "../../tls/agent-certificates.ts";
+import { openAuthority } from "../../tls/authority.ts";
+import { certificateEnd } from "../../tls/certificate-rules.ts";
+import { showOwn } from "../../tls/listener-tls.ts";
 import { agentRow, installRow } from "../rows.ts";
 import { buildAgent, release } from "../scripted-vendor.ts";
 import { endProcess, startServerProcess } from "../server-process.ts";
@@ -31,6 +35,8 @@ export interface FleetMember {
   readonly agent: string;
   /** PKCS #8, PEM. */
   readonly privateKey: string;
+  /** PEM, by the server's authority, where it speaks TLS. */
+  readonly certificate?: string;
 }
 
 export interface Fleet {
@@ -39,6 +45,15 @@ export interface Fleet {
   readonly tokens: readonly string[];
   /** Releases by version: all installs have the first, the channel can be pointed at the second. */
   readonly releases: Readonly<Record<string, string>>;
+  /** The certificate of the server's authority, where it speaks TLS, and what another server here shows by it. */
+  readonly ca?: string;
+  readonly beside?: { readonly cert: string; readonly key: string };
+}
+
+export interface SeedOptions {
+  readonly hasTls?: boolean;
+  /** Of a PostgreSQL database; a file in the server's directory unless given. */
+  readonly databaseUrl?: string | undefined;
 }
 
 export const APP = "crm";
@@ -48,9 +63,17 @@ const CONFIG = `app: ${APP}\ncomponents:\n  - { name: ${COMPONENT}, type: comman
 const TOKENS = 32;
 const ROWS_A_TRANSACTION = 500;
 
-export async function seedFleet(data: string, installs: number): Promise<Fleet> {
-  await makeReleases(data);
-  const store = openSqliteStore(join(data, "exclave.db"));
+export async function seedFleet(
+  data: string,
+  installs: number,
+  { hasTls = false, databaseUrl }: SeedOptions = {},
+): Promise<Fleet> {
+  await makeReleases(data, databaseUrl);
+  const authority = hasTls
+    ? await openAuthority({ keys: join(data, "keys"), now: Date.now })
+    : undefined;
+  const certificates = authority && createAgentCertificates(authority);
+  const store = await openStore(join(data, "exclave.db"), databaseUrl);
   try {
     const releases = await store.read.releases.all();
     const first = releases.find(({ version }) => version === "1");
@@ -59,9 +82,14 @@ export async function seedFleet(data: string, installs: number): Promise<Fleet> 
     const members: FleetMember[] = [];
     for (let from = 0; from < installs; from += ROWS_A_TRANSACTION) {
       const count = Math.min(ROWS_A_TRANSACTION, installs - from);
-      await store.transaction(async (tx) => {
-        for (let n = from; n < from + count; n++) members.push(await putMember(tx, first, app, n));
+      const some = await store.transaction(async (tx) => {
+        const put: FleetMember[] = [];
+        for (let n = from; n < from + count; n++) {
+          put.push(await putMember(tx, { release: first, app, certificates }, n));
+        }
+        return put;
       });
+      members.push(...some);
     }
     const tokens = Array.from({ length: TOKENS }, () => `exclave_${newSecret(32)}`);
     await store.transaction(async (tx) => {
@@ -73,6 +101,10 @@ export async function seedFleet(data: string, installs: number): Promise<Fleet> 
     return {
       members,
       tokens,
+      ...(authority && {
+        ca: authority.certificate.toString(),
+        beside: showOwn(authority, ["127.0.0.1"]).context,
+      }),
       releases: Object.fromEntries(releases.map(({ version, id }) => [version, id])),
     };
   } finally {
@@ -80,8 +112,9 @@ export async function seedFleet(data: string, installs: number): Promise<Fleet> 
   }
 }
 
-async function makeReleases(data: string): Promise<void> {
-  const { child, url, token } = await startServerProcess(data);
+export async function makeReleases(data: string, databaseUrl?: string): Promise<void> {
+  const env = databaseUrl === undefined ? {} : { EXCLAVE_DATABASE_URL: databaseUrl };
+  const { child, url, token } = await startServerProcess(data, { env });
   try {
     const server = { data, url, token, client: createClient({ url, token }) };
     const builder = await buildAgent(server);
@@ -93,18 +126,25 @@ async function makeReleases(data: string): Promise<void> {
   }
 }
 
+interface Seeding {
+  readonly release: ReleaseRow;
+  readonly app: AppConfig;
+  readonly certificates: AgentCertificates | undefined;
+}
+
 async function putMember(
   tx: Tables,
-  release: ReleaseRow,
-  app: AppConfig,
+  { release, app, certificates }: Seeding,
   n: number,
 ): Promise<FleetMember> {
   const install = seededInstall(release, n);
   const components = deployedComponents(install, release, app);
   const { privateKey, publicKey } = generateKeyPairSync("ed25519");
   const key = publicKey.export({ type: "spki", format: "der" }).toString("base64");
+  const until = certificateEnd(now());
   const agent = agentRow({
     id: newAgentId(),
+    ...(certificates && { certificateUntil: Instant.parse(until) }),
     audience: install.id,
     installName: install.name,
     identityKey: key,
@@ -117,7 +157,12 @@ async function putMember(
   for (const component of components) await tx.components.put(component);
   await tx.agents.put(agent);
   const pem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
-  return { install: install.id, agent: agent.id, privateKey: pem };
+  return {
+    install: install.id,
+    agent: agent.id,
+    privateKey: pem,
+    ...(certificates && { certificate: certificates.issue(agent, until) }),
+  };
 }
 
 export function seededInstall(release: ReleaseRow, n: number): InstallRow {
