@@ -3,7 +3,8 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { jobName } from "@exclave/core";
-import { createPodmanRuntime, type JobSpec } from "@exclave/runtime";
+import type { JobSpec } from "@exclave/runtime";
+import { createPodmanRuntime } from "@exclave/runtime/podman";
 import {
   createContainerImages,
   createScratchEngine,

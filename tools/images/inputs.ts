@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { nodeStamp } from "@exclave/oci/images";
+import { stampBase } from "@exclave/oci/images";
 
 const FOLDERS = ["packages", "plugins", "sandboxes"];
 
@@ -15,7 +15,7 @@ export async function digestInputs(root: string, nodePath: string): Promise<stri
       .update(readFileSync(join(root, path)))
       .update("\0");
   }
-  return hash.update(await nodeStamp(nodePath)).digest("hex");
+  return hash.update(await stampBase(nodePath)).digest("hex");
 }
 
 function inputFiles(root: string): string[] {

@@ -3,15 +3,9 @@
 import { join } from "node:path";
 import { type ArtifactRef, type SandboxRules } from "@exclave/core";
 import { type Access, createRegistryClient, givenAccess } from "@exclave/oci";
-import {
-  createProcessRuntime,
-  createTreeSeals,
-  type JobRuntime,
-  type ProcessRuntimeOptions,
-} from "@exclave/runtime";
+import { createProcessRuntime, type JobRuntime } from "@exclave/runtime";
 import { type ComposeOptions } from "./compose.ts";
 import { type Identity } from "./identity/identity.ts";
-import { createRegistryImages } from "./image/image-source.ts";
 import { createPinnedRunner } from "./image/pinned-runner.ts";
 import type { OwnInstall } from "./job/prepare-job.ts";
 import type { Journal } from "./journal/journal.ts";
@@ -22,6 +16,7 @@ import {
   type StatementSources,
 } from "./release/find-statements.ts";
 import { createReleaseGate, type ReleaseGate } from "./release/release-gate.ts";
+import { openRuntime, unpackedImages } from "./sandbox/open-runtime.ts";
 import { type OwnRegistry, openOwnRegistry, readSandbox } from "./sandbox/sandbox.ts";
 import { type TrustFile } from "./trust/trust-file.ts";
 
@@ -56,17 +51,16 @@ export async function openPlace(
     const directory = join(home, "runtime");
     const find = createFindStatement({ memory, role, withVendor });
     return {
-      runtime: createProcessRuntime({ directory, ...imagesIn(directory, notices, vendor), path }),
+      runtime: createProcessRuntime({
+        directory,
+        ...unpackedImages(directory, notices, vendor),
+        path,
+      }),
       gate: createReleaseGate({ kind, memory, find }),
     };
   }
   const sandbox = await readSandbox(join(home, "sandbox.json"));
-  const runtime = createProcessRuntime({
-    directory: sandbox.runtime.directory,
-    ...imagesIn(sandbox.runtime.directory, notices),
-    path,
-    ...(sandbox.run && { runDirectory: sandbox.run.directory }),
-  });
+  const runtime = await openRuntime(sandbox, { path, notices });
   const keyPath = join(home, "registry", "token.key");
   const id = identity.audience;
   const name = identity.install ?? id;
@@ -108,6 +102,7 @@ function openedWith(registry: OwnRegistry): OwnStatements["withRegistry"] {
     const client = createRegistryClient({
       url: registry.url,
       ca: registry.ca,
+      socket: registry.socket,
       token: await registry.token(access),
     });
     try {
@@ -118,22 +113,9 @@ function openedWith(registry: OwnRegistry): OwnStatements["withRegistry"] {
   };
 }
 
-function imagesIn(
-  directory: string,
-  notices: Notices | undefined,
-  vendor?: Vendor,
-): Pick<ProcessRuntimeOptions, "openImage" | "seals" | "onImageChanged"> {
-  const seals = createTreeSeals();
-  const baseLayers = join(directory, "base-layers");
-  const onImageChanged = async (because: string) =>
-    notices?.say({ code: "image_changed", because });
-  const openImage = createRegistryImages({ baseLayers, seals, ...vendor, onImageChanged });
-  return { openImage, seals, onImageChanged };
-}
-
-function holdsIn({ url, ca }: OwnRegistry): OwnInstall["holds"] {
+function holdsIn({ url, ca, socket }: OwnRegistry): OwnInstall["holds"] {
   return async ({ repository, digest }: ArtifactRef, token: string) => {
-    const client = createRegistryClient({ url, ca, token });
+    const client = createRegistryClient({ url, ca, socket, token });
     try {
       return (await client.headManifest(repository, digest)) !== undefined;
     } finally {

@@ -32,6 +32,8 @@ export interface RunJobOptions {
   readonly runDirectory: string;
   /** Where the plugin lies, if this image has one. */
   readonly pluginDirectory: string;
+  /** Leads to the install's registry, where the runtime mounted it. */
+  readonly registrySocket?: string | undefined;
   /** What programs see: PATH, HOME, TMPDIR. */
   readonly environment: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
@@ -87,19 +89,19 @@ async function perform(options: RunJobOptions): Promise<Result> {
 
   if (operation === "sync") {
     const push = needed(document.pushTo, "registry to sync to");
-    const [from, to] = [sourceRegistry(document), client(push)];
+    const [from, to] = [sourceRegistry(options), client(push, options)];
     await sync({ from, to, prefix: push.repository, materials, parameters, signal, write });
     return {};
   }
   if (operation === "assemble") {
     const push = needed(document.pushTo, "repository for the release");
     const { repository } = push;
-    const to = client(push);
+    const to = client(push, options);
     if (parameters.attach !== undefined) {
       await attachArtifact({ to, repository, artifact: parameters.attach, signal, write });
       return {};
     }
-    const from = sourceRegistry(document);
+    const from = sourceRegistry(options);
     await assemble({ from, to, repository, materials, parameters, signal, write });
     return {};
   }
@@ -143,11 +145,12 @@ async function prepare(
 }
 
 async function bringContent(
-  { document, jobDirectory, signal }: RunJobOptions,
+  options: RunJobOptions,
   operation: PluginOperation,
   workDirectory: string,
   need: ArtifactNeed,
 ): Promise<Materialised & { readonly present?: boolean }> {
+  const { document, jobDirectory, signal } = options;
   const files = join(jobDirectory, operation === "build" ? "source" : "artifact/files");
   await mkdir(files, { recursive: true });
   if (operation === "build") {
@@ -158,7 +161,7 @@ async function bringContent(
   const { artifact } = document;
   if (!artifact || need === "ignored") return { files };
 
-  const registry = sourceRegistry(document);
+  const registry = sourceRegistry(options);
   if (need === "present") {
     const { repository, digest } = artifact;
     const present = (await registry.headManifest(repository, digest, { signal })) !== undefined;
@@ -260,9 +263,9 @@ async function push(job: PreparedJob, build: Parameters<typeof pushBuild>[0]["bu
   write({ type: "progress", message: `push to ${repository}` });
   const { digest, sizeBytes } = await pushBuild({
     build,
-    ...(document.registry && { registry: client(document.registry) }),
+    ...(document.registry && { registry: client(document.registry, job) }),
     materials: document.materials,
-    target: client(pushTo),
+    target: client(pushTo, job),
     repository,
     signal,
   });
@@ -270,12 +273,16 @@ async function push(job: PreparedJob, build: Parameters<typeof pushBuild>[0]["bu
   write({ type: "artifact", name, repository, digest, sizeBytes });
 }
 
-function sourceRegistry(document: JobDocument): ContentStore {
-  return client(needed(document.registry, "registry to read from"));
+function sourceRegistry(options: RunJobOptions): ContentStore {
+  return client(needed(options.document.registry, "registry to read from"), options);
 }
 
-function client({ url, origins, ca, ...access }: RegistryAccess): ContentStore {
-  return createRegistryClient({ url, origins, ca, ...givenAccess(access) });
+function client(
+  { url, origins, ca, isOwn, ...access }: RegistryAccess,
+  { registrySocket }: Pick<RunJobOptions, "registrySocket">,
+): ContentStore {
+  const socket = isOwn ? registrySocket : undefined;
+  return createRegistryClient({ url, origins, ca, socket, ...givenAccess(access) });
 }
 
 function needed<Value>(value: Value | undefined, what: string): Value {

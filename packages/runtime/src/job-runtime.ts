@@ -41,6 +41,8 @@ export interface ImageRef {
   readonly credential?: string | undefined;
   /** In PEM: who vouches for the registry; the machine's roots unless given. */
   readonly ca?: string | undefined;
+  /** A unix socket that leads to the registry, instead of its address. */
+  readonly socket?: string | undefined;
 }
 
 export type JobRun =

@@ -21,13 +21,14 @@ export function createRegistryImages(options: RegistryImages): ImageSource {
   return { unpack };
 
   async function unpack(
-    { registryUrl, repository, digest, token, credential, ca = vendorCa?.() }: ImageRef,
+    { registryUrl, repository, digest, token, credential, socket, ca = vendorCa?.() }: ImageRef,
     directory: string,
   ): Promise<ImageConfig> {
     const store = createRegistryClient({
       url: registryUrl,
       origins: origins?.(),
       ca,
+      socket,
       ...givenAccess({ token, credential }),
     });
     try {

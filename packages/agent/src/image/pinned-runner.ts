@@ -19,7 +19,7 @@ const KEPT_MAX = 2;
 
 export function createPinnedRunner(
   directory: string,
-  registry: Pick<OwnRegistry, "url" | "ca" | "token">,
+  registry: Pick<OwnRegistry, "url" | "ca" | "socket" | "token">,
 ): PinnedRunner {
   const place = ({ digest }: ArtifactRef) => join(directory, digest.replace(":", "-"));
   return { pin, restore };
@@ -57,8 +57,8 @@ export function createPinnedRunner(
     work: (client: ReturnType<typeof createRegistryClient>) => Promise<void>,
   ): Promise<void> {
     const access: Access[] = [{ type: "repository", name: repository, actions }];
-    const { url, ca } = registry;
-    const client = createRegistryClient({ url, ca, token: await registry.token(access) });
+    const { url, ca, socket } = registry;
+    const client = createRegistryClient({ url, ca, socket, token: await registry.token(access) });
     try {
       await work(client);
     } finally {

@@ -159,14 +159,14 @@ async function inInstall(
     await mustHold(own, place, token);
   }
 
-  const { url, ca } = registry;
-  const image = { registryUrl: url, ...ownPlace(registry, plugin), token, ca };
+  const { url, ca, socket } = registry;
+  const image = { registryUrl: url, ...ownPlace(registry, plugin), token, ca, socket };
   if (!isSync) {
     const content = {
       artifact: artifact && ownPlace(registry, artifact),
       materials: materials.map((material) => ownPlace(registry, material)),
     };
-    return { image, content, access: { registry: { url, token, ca } } };
+    return { image, content, access: { registry: { url, token, ca, isOwn: true } } };
   }
 
   const { registryUrl, credential } = mustHaveGrant(grant);
@@ -178,7 +178,7 @@ async function inInstall(
     content: { materials: brought },
     access: {
       registry: { url: registryUrl, credential, ...vendor },
-      pushTo: { url, token: pushToken, repository: registry.repository, ca },
+      pushTo: { url, token: pushToken, repository: registry.repository, ca, isOwn: true },
     },
     parameters: { mountFrom },
   };

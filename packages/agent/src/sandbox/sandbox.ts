@@ -20,6 +20,8 @@ export interface OwnRegistry extends RegistryShare {
   readonly url: string;
   /** In PEM: who vouches for it; the machine's roots unless given. */
   readonly ca?: string | undefined;
+  /** Leads to it where it listens on no port. */
+  readonly socket?: string | undefined;
   token(access: readonly Access[]): Promise<string>;
 }
 
@@ -37,10 +39,11 @@ export interface OwnRegistryOptions {
 
 export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnRegistry> {
   const { sandbox, keyPath, install, name, now } = options;
-  const { url, ca, issuer, service, repository, mountFrom } = sandbox.registry;
+  const { url, ca, socket, issuer, service, repository, mountFrom } = sandbox.registry;
   return {
     url,
     ca,
+    socket,
     repository,
     mountFrom,
     token: async (access) =>

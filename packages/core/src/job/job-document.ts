@@ -17,6 +17,8 @@ export const RegistryAccess = z.object({
   origins: z.array(z.string()).optional(),
   /** Certificates in PEM that vouch for it, instead of the machine's roots. */
   ca: z.string().optional(),
+  /** The install's own: a job to which its runtime gave a socket of it uses that. */
+  isOwn: z.boolean().optional(),
 });
 export type RegistryAccess = z.infer<typeof RegistryAccess>;
 

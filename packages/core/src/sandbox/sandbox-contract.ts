@@ -7,6 +7,7 @@ import { InstallId, InstallName } from "../ids.ts";
 import { ArtifactRef } from "../manifest/manifest.ts";
 import { RepositoryName } from "../repositories.ts";
 import { SandboxRules } from "./sandbox-rules.ts";
+import { SandboxRuntime } from "./sandbox-runtime.ts";
 
 const RepositoryPrefix = z.union([z.literal(""), RepositoryName]);
 const Place = z.looseObject({ directory: z.string() });
@@ -23,6 +24,8 @@ export const SandboxContract = z.looseObject({
     url: z.url(),
     /** In PEM: who vouches for it, where it has TLS by an authority of its own. */
     ca: z.string().optional(),
+    /** A unix socket that leads to it from where the agent runs, where it listens on no port. */
+    socket: z.string().optional(),
     /** The two names a token for this registry carries: who made it, and for whom. */
     issuer: z.string(),
     service: z.string(),
@@ -32,7 +35,7 @@ export const SandboxContract = z.looseObject({
     mountFrom: z.array(RepositoryPrefix).default([]),
   }),
   /** Where jobs run. */
-  runtime: z.looseObject({ type: z.literal("process"), directory: z.string() }),
+  runtime: SandboxRuntime,
   /** Where components keep what stays between jobs. */
   state: Place.optional(),
   /** Where long-running programs leave word of themselves. */

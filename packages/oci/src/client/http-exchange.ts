@@ -6,6 +6,7 @@ import https from "node:https";
 import { limitConnecting } from "./connect-timeout.ts";
 import { silentFailure, unreachableFailure } from "./registry-failure.ts";
 import { type Pour, sendBody } from "./send-body.ts";
+import { type SocketRoute, socketTo } from "./socket-route.ts";
 import { trustIn } from "./tls-trust.ts";
 
 export interface HttpExchanges {
@@ -23,10 +24,11 @@ export interface ExchangedRequest {
 
 export function createHttpExchanges(options: {
   readonly ca?: string | Buffer | undefined;
+  readonly route?: SocketRoute | undefined;
   readonly idleTimeoutMs: number;
   readonly connectTimeoutMs: number;
 }): HttpExchanges {
-  const { ca, idleTimeoutMs, connectTimeoutMs } = options;
+  const { ca, route, idleTimeoutMs, connectTimeoutMs } = options;
   const pool = { keepAlive: true, maxSockets: 32, ...trustIn(ca) };
   const agents = { "http:": new http.Agent(pool), "https:": new https.Agent(pool) };
 
@@ -52,10 +54,12 @@ export function createHttpExchanges(options: {
 
   function open(url: URL, { method, headers, body, signal }: ExchangedRequest): ClientRequest {
     const isSecure = url.protocol === "https:";
+    const socketPath = socketTo(url, route);
     const outgoing = (isSecure ? https : http).request(url, {
       method,
       headers: { ...headers, ...lengthOf(method, body) },
       agent: agents[isSecure ? "https:" : "http:"],
+      ...(socketPath !== undefined && { socketPath }),
       ...(signal ? { signal } : {}),
     });
     outgoing.setTimeout(idleTimeoutMs, () => {

@@ -8,6 +8,7 @@ import { failureOf } from "./registry-failure.ts";
 import { followLocation } from "./registry-origins.ts";
 import type { Pace } from "./registry-pace.ts";
 import type { Pour } from "./send-body.ts";
+import type { SocketRoute } from "./socket-route.ts";
 
 export interface RegistryRequest {
   readonly method: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -39,6 +40,7 @@ export interface RegistryAttempts {
 
 export interface RegistryAttemptsOptions extends RegistryPlace {
   readonly ca?: string | Buffer | undefined;
+  readonly route?: SocketRoute | undefined;
   readonly idleTimeoutMs: number;
   readonly connectTimeoutMs: number;
 }

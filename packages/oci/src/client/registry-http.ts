@@ -26,6 +26,8 @@ export interface RegistryHttpOptions {
   readonly origins?: readonly string[] | undefined;
   /** Certificates in PEM that vouch for the registry, instead of the usual ones. */
   readonly ca?: string | Buffer | undefined;
+  /** A unix socket that leads to the registry, instead of its address. */
+  readonly socket?: string | undefined;
   readonly attemptsMax?: number;
   /** Pause before the second try; doubles with each further one. */
   readonly backoffMs?: number;
@@ -65,7 +67,9 @@ export function createRegistryHttp(options: RegistryHttpOptions): RegistryHttp {
   const base = new URL(options.url);
   const pace = createPace({ backoffMs });
   const place = { base, origins, proofs: createRegistryProofs({ ...options, base }), pace };
-  const limits = { ca, idleTimeoutMs, connectTimeoutMs };
+  const route =
+    options.socket === undefined ? undefined : { origin: base.origin, socket: options.socket };
+  const limits = { ca, route, idleTimeoutMs, connectTimeoutMs };
   const attempts = createRegistryAttempts({ ...place, ...limits });
   const downloads = createRegistryDownloads({ ...place, ...limits });
 

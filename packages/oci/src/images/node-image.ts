@@ -1,15 +1,13 @@
-// The image with nothing but Node, below all others. Packing it takes longer than all the rest, so
-// it is made once per binary and found again by the binary's digest.
+// The image below all others: Node and what it needs to run in a container. Packing it takes longer than all the
+// rest, so it is made once and found again by the digest of its files.
 
-import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { Digest } from "@exclave/core";
 import { z } from "zod";
 import type { ContentStore } from "../content/content-store.ts";
 import { packImage } from "../pack/pack.ts";
+import { digestBase, gatherBase } from "./base-files.ts";
 
 export interface NodeImageOptions {
   readonly store: ContentStore;
@@ -24,7 +22,8 @@ const Note = z.object({ binary: z.string(), digest: Digest });
 
 export async function packNodeImage(options: NodeImageOptions): Promise<Digest> {
   const { store, repository, nodePath, directory, log } = options;
-  const binary = await digestFile(nodePath);
+  const files = await gatherBase(nodePath);
+  const binary = await digestBase(files);
   const noteFile = join(directory, "node-image.json");
   const note = await readNote(noteFile);
   if (note?.binary === binary && (await store.headManifest(repository, note.digest))) {
@@ -32,8 +31,6 @@ export async function packNodeImage(options: NodeImageOptions): Promise<Digest> 
   }
 
   log(`packing node ${process.version}, once`);
-  // Room for the libraries it is linked to, where an image has to stand without the machine's.
-  const files = [{ path: "exclave/bin/node", from: nodePath, executable: true }];
   const { digest } = await packImage({
     store,
     repository,
@@ -43,12 +40,6 @@ export async function packNodeImage(options: NodeImageOptions): Promise<Digest> 
   });
   await writeFile(noteFile, JSON.stringify({ binary, digest }));
   return digest;
-}
-
-async function digestFile(path: string): Promise<string> {
-  const hash = createHash("sha256");
-  await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), hash);
-  return hash.digest("hex");
 }
 
 async function readNote(path: string): Promise<z.infer<typeof Note> | undefined> {

@@ -3,13 +3,14 @@
 
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, readdir, readFile, stat } from "node:fs/promises";
+import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Digest, Failure, PLUGIN_ANNOTATION } from "@exclave/core";
 import { writeFileDurably } from "../content/blob-files.ts";
 import type { ContentStore } from "../content/content-store.ts";
 import { createLayoutStore } from "../content/layout-store.ts";
 import { packImage } from "../pack/pack.ts";
+import { stampBase } from "./base-files.ts";
 import {
   IMAGE_PREFIX,
   type ImageFolder,
@@ -19,6 +20,7 @@ import {
 import { packNodeImage } from "./node-image.ts";
 import { pruneLayout } from "./prune-layout.ts";
 
+export { stampBase } from "./base-files.ts";
 export * from "./image-folder.ts";
 
 export interface BuiltImage extends ImageNote {
@@ -102,13 +104,7 @@ async function digestInputs(folders: readonly ImageFolder[], nodePath: string): 
       hash.update(`${name}\0`).update(await readFile(join(programs, name)));
     }
   }
-  return hash.update(await nodeStamp(nodePath)).digest("hex");
-}
-
-/** Its bytes would take a good part of a second; size and time tell a replaced binary as well. */
-export async function nodeStamp(nodePath: string): Promise<string> {
-  const { size, mtimeMs } = await stat(nodePath);
-  return `${process.version} ${process.arch} ${size} ${mtimeMs}`;
+  return hash.update(await stampBase(nodePath)).digest("hex");
 }
 
 async function lastInputs(directory: string): Promise<string | undefined> {

@@ -19,13 +19,19 @@ export type LayerSource =
   | { readonly directory: string; readonly prefix?: string }
   | { readonly files: readonly LayerFile[] };
 
-export interface LayerFile {
+export type LayerFile = {
   /** Where it lies in the layer, without a leading slash. */
   readonly path: string;
-  readonly from: string;
-  /** Taken from the file when not given. */
-  readonly executable?: boolean;
-}
+} & (
+  | {
+      readonly from: string;
+      /** Taken from the file when not given. */
+      readonly executable?: boolean;
+    }
+  | { readonly text: string }
+  /** A symbolic link. */
+  | { readonly target: string }
+);
 
 export interface Layer extends AsyncDisposable {
   readonly descriptor: Descriptor;
@@ -113,17 +119,30 @@ async function directoryEntries(
 
 async function fileEntries(files: readonly LayerFile[]): Promise<TarEntry[]> {
   const entries = new Map<string, TarEntry>();
-  for (const { path, from, executable } of files) {
-    const clean = posix.normalize(path);
-    if (clean.startsWith("/") || clean.startsWith("..")) {
-      throw new Failure("invalid", `${path} is not a place inside a layer`);
+  for (const file of files) {
+    const path = posix.normalize(file.path);
+    if (path.startsWith("/") || path.startsWith("..")) {
+      throw new Failure("invalid", `${file.path} is not a place inside a layer`);
     }
-    for (const parent of parentsOf(clean)) entries.set(parent.path, parent);
-    const entry = await entryFor(from, clean, await stat(from));
-    if (entry.type === "directory") throw new Failure("invalid", `${from} is a directory`);
-    entries.set(clean, executable === undefined ? entry : { ...entry, mode: fileMode(executable) });
+    for (const parent of parentsOf(path)) entries.set(parent.path, parent);
+    entries.set(path, await fileEntry(file, path));
   }
   return inOrder([...entries.values()]);
+}
+
+async function fileEntry(file: LayerFile, path: string): Promise<TarEntry> {
+  if ("target" in file) return { path, mode: 0o777, type: "symlink", target: file.target };
+  if ("text" in file) {
+    const bytes = Buffer.from(file.text);
+    const open = async function* () {
+      yield bytes;
+    };
+    return { path, mode: fileMode(false), type: "file", size: bytes.length, open };
+  }
+  const { from, executable } = file;
+  const entry = await entryFor(from, path, await stat(from));
+  if (entry.type === "directory") throw new Failure("invalid", `${from} is a directory`);
+  return executable === undefined ? entry : { ...entry, mode: fileMode(executable) };
 }
 
 async function entryFor(file: string, path: string, known?: Awaited<ReturnType<typeof lstat>>) {

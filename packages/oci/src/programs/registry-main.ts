@@ -24,6 +24,7 @@ const USAGE = `An OCI registry over a directory.
 
   --directory PATH       where its content lies; made if it is not there
   --address HOST:PORT    where it listens, 127.0.0.1 and a free port unless said; printed when ready
+  --socket PATH          a unix socket it listens on instead, on no port
   --ready-file PATH      gets the address too, once it listens
   --insecure-http        it may listen beyond loopback, though it has no TLS (or EXCLAVE_INSECURE_HTTP=1)
 
@@ -44,6 +45,7 @@ const Options = z.object({
   help: z.boolean().default(false),
   directory: z.string().optional(),
   address: z.string().default("127.0.0.1:0"),
+  socket: z.string().optional(),
   anonymous: z.boolean().default(false),
   "auth-keys": z.string().optional(),
   issuer: z.string().optional(),
@@ -96,6 +98,7 @@ function readOptions(args: string[]): Options {
         help: flag,
         directory: text,
         address: text,
+        socket: text,
         anonymous: flag,
         "auth-keys": text,
         issuer: text,
@@ -118,17 +121,18 @@ function readOptions(args: string[]): Options {
 }
 
 async function serve(directory: string, options: Options): Promise<void> {
-  const { address } = options;
+  const { address, socket } = options;
   const [, host = "", port = ""] = /^\[?(.*?)\]?:(\d{1,5})$/.exec(address) ?? [];
   if (host === "") throw new Failure("invalid", `${address} is not HOST:PORT`);
   const isInsecure = options["insecure-http"];
   const isAllowed = isInsecure || wantsInsecureHttp(process.env[INSECURE_HTTP_VARIABLE]);
-  refusePlainListener(host, isAllowed);
+  if (socket === undefined) refusePlainListener(host, isAllowed);
   const auth = await readAuth(options);
   const registry = await serveRegistry({
     directory,
     host,
     port: Number(port),
+    socket,
     auth,
     // One that is open to everyone is for trying things out, also with tools that push in this order.
     mayLackBlobs: auth.kind === "anonymous",
@@ -136,7 +140,9 @@ async function serve(directory: string, options: Options): Promise<void> {
   }).catch((cause: unknown) => {
     if (cause instanceof Failure) throw cause;
     const { message } = asFailure(cause);
-    throw new Failure("unavailable", `cannot listen on ${address}: ${message}`, { cause });
+    throw new Failure("unavailable", `cannot listen on ${socket ?? address}: ${message}`, {
+      cause,
+    });
   });
   const stop = () => {
     registry.close().then(

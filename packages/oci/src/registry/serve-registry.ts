@@ -8,6 +8,7 @@ import {
   type ListenLimits,
   REPOSITORY_TOKEN_HEADER_BYTES_MAX,
 } from "../listener/listen-limits.ts";
+import { listenOnSocket } from "../listener/listen-on-socket.ts";
 import { createRegistry, type RegistryOptions } from "./registry.ts";
 
 export interface RunningRegistry {
@@ -19,6 +20,8 @@ export async function serveRegistry(
   options: RegistryOptions & {
     readonly host: string;
     readonly port: number;
+    /** A unix socket to listen on instead, for whoever can see it. */
+    readonly socket?: string | undefined;
     readonly limits?: Partial<ListenLimits>;
   },
 ): Promise<RunningRegistry> {
@@ -33,17 +36,16 @@ export async function serveRegistry(
   );
   try {
     await registry.open();
-    server.listen(options.port, options.host);
-    await once(server, "listening");
+    if (options.socket === undefined) server.listen(options.port, options.host);
+    else await listenOnSocket(server, options.socket);
+    if (!server.listening) await once(server, "listening");
   } catch (reason) {
     await registry.close();
     throw reason;
   }
-  const { address, port, family } = server.address() as AddressInfo;
-  const host = family === "IPv6" ? `[${address}]` : address;
 
   return {
-    url: `http://${host}:${port}`,
+    url: options.socket === undefined ? urlOf(server.address() as AddressInfo) : options.socket,
     async close() {
       const closed = once(server, "close");
       server.close();
@@ -52,4 +54,9 @@ export async function serveRegistry(
       await registry.close();
     },
   };
+}
+
+function urlOf({ address, port, family }: AddressInfo): string {
+  const host = family === "IPv6" ? `[${address}]` : address;
+  return `http://${host}:${port}`;
 }

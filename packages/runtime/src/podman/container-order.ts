@@ -12,14 +12,16 @@ export interface ContainerPlace {
   readonly stateVolume?: string | undefined;
   /** The engine's network for jobs that reach out. */
   readonly network: string;
-  /** A directory of the machine with the socket of the install's registry in it. */
-  readonly registryDirectory?: string | undefined;
+  /** A volume with the socket of the install's registry in it, and others. */
+  readonly socketVolume?: string | undefined;
+  /** How the engine maps the container's users to the machine's; the engine's own way unless given. */
+  readonly userNamespace?: string | undefined;
   readonly labels: Readonly<Record<string, string>>;
 }
 
 export const JOB_PATH = "/job";
 export const STATE_PATH = "/state";
-const REGISTRY_PATH = "/run/exclave";
+const SOCKETS_PATH = "/run/exclave";
 const REGISTRY_SOCKET = "registry.sock";
 
 const MIB = 1024 ** 2;
@@ -33,13 +35,12 @@ export function containerOrder(spec: JobSpec, place: ContainerPlace) {
   const { memoryBytes, processesMax, cpus } = spec.limits;
   const isOutbound = spec.network === "outbound";
   const network = isOutbound ? place.network : "none";
-  // On the machine's own network the registry is where its address says; elsewhere a socket leads to it.
-  const registry = network === "host" ? undefined : place.registryDirectory;
+  const sockets = place.socketVolume;
   return {
     Image: place.image,
     User: `${place.owner.uid}:${place.owner.gid}`,
     WorkingDir: JOB_PATH,
-    Env: Object.entries(environmentOf(spec, registry !== undefined)).map(([k, v]) => `${k}=${v}`),
+    Env: Object.entries(environmentOf(spec, sockets !== undefined)).map(([k, v]) => `${k}=${v}`),
     Labels: place.labels,
     AttachStdin: false,
     OpenStdin: false,
@@ -51,6 +52,7 @@ export function containerOrder(spec: JobSpec, place: ContainerPlace) {
       CapDrop: ["ALL"],
       SecurityOpt: ["no-new-privileges"],
       Privileged: false,
+      ...(place.userNamespace !== undefined && { UsernsMode: place.userNamespace }),
       // The first process of a container hears no signal it did not ask for; this one does, and passes it on.
       Init: true,
       RestartPolicy: { Name: "no" },
@@ -69,9 +71,9 @@ export function containerOrder(spec: JobSpec, place: ContainerPlace) {
         ...(place.stateVolume === undefined
           ? []
           : [{ Type: "volume", Source: place.stateVolume, Target: STATE_PATH }]),
-        ...(registry === undefined
+        ...(sockets === undefined
           ? []
-          : [{ Type: "bind", Source: registry, Target: REGISTRY_PATH, ReadOnly: true }]),
+          : [{ Type: "volume", Source: sockets, Target: SOCKETS_PATH, ReadOnly: true }]),
       ],
     },
   };
@@ -86,7 +88,7 @@ function environmentOf(spec: JobSpec, hasRegistrySocket: boolean): Record<string
     [JOB_ENVIRONMENT.jobDirectory]: JOB_PATH,
     ...(spec.stateVolume !== undefined && { [JOB_ENVIRONMENT.stateDirectory]: STATE_PATH }),
     ...(hasRegistrySocket && {
-      [JOB_ENVIRONMENT.registrySocket]: `${REGISTRY_PATH}/${REGISTRY_SOCKET}`,
+      [JOB_ENVIRONMENT.registrySocket]: `${SOCKETS_PATH}/${REGISTRY_SOCKET}`,
     }),
   };
 }

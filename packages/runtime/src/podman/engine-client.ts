@@ -47,7 +47,8 @@ export function createEngineClient(socket: string): EngineClient {
     const text = await textOf(answer);
     if (answer.statusCode === 404) return undefined;
     if (!isFine(answer)) throw refusal("GET", path, answer, text);
-    return schema.parse(JSON.parse(text));
+    // Some questions about what is gone are answered with nothing.
+    return text === "" ? undefined : schema.parse(JSON.parse(text));
   }
 
   async function send(method: Method, path: string, options: SendOptions = {}): Promise<number> {

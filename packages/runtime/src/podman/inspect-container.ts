@@ -3,10 +3,12 @@
 // memory, and that a container vanished together with what watched over it.
 
 import { readFile } from "node:fs/promises";
-import type { JobName } from "@exclave/core";
+import { Failure, type JobName } from "@exclave/core";
+import { z } from "zod";
 import type { JobRun } from "../job-runtime.ts";
 import { processTable } from "../process/process-table.ts";
 import { type Container, jobRunOf, type Verdict } from "./container-run.ts";
+import { enginePath } from "./engine-client.ts";
 import { LABELS } from "./labels.ts";
 import { findContainer, type PodmanPlace, readVerdict, writeVerdict } from "./podman-place.ts";
 
@@ -55,13 +57,27 @@ const VANISHED: Verdict = {
 };
 
 async function isVanished(place: PodmanPlace, name: JobName, container: Container) {
-  if (await isAlive(container)) {
+  if (await (place.seesProcesses ? isAlive(container) : isListed(place, container))) {
     place.gone.delete(name);
     return false;
   }
   const since = place.gone.get(name) ?? performance.now();
   place.gone.set(name, since);
   return performance.now() - since >= VANISHED_MS;
+}
+
+/**
+ * Where its processes are not ours to see, the engine lists them; Podman lists nothing at all of a container that
+ * vanished. An engine that refuses the question finds out by itself.
+ */
+async function isListed({ engine }: PodmanPlace, { Id }: Container): Promise<boolean> {
+  const path = enginePath(`/containers/${Id}/top`, { ps_args: "pid" });
+  try {
+    return (await engine.find(path, z.unknown())) !== undefined;
+  } catch (reason) {
+    if (reason instanceof Failure && reason.details.status !== undefined) return true;
+    throw reason;
+  }
 }
 
 /** By its cgroup: the same number may be somebody else's process by now. */

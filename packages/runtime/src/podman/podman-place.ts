@@ -16,7 +16,10 @@ export interface PodmanPlace {
   readonly directory: string;
   readonly identities: Partial<Readonly<Record<JobClass, string>>>;
   readonly network: string;
-  readonly registryDirectory: string | undefined;
+  readonly socketVolume: string | undefined;
+  readonly userNamespace: string | undefined;
+  /** Whether the processes of containers are in this process's own table. */
+  readonly seesProcesses: boolean;
   readonly deadlineGraceMs: number;
   /** Since when a container that its engine calls running has no process. */
   readonly gone: Map<JobName, number>;

@@ -76,6 +76,18 @@ function describeContainers(): void {
     await assert.rejects(runtime.start(unknown), { code: "not_synced" });
     assert.deepEqual(await runtime.list(), [spec.name]);
   });
+
+  test("an agent that sees no processes of the engine learns of a container that vanished", async (t) => {
+    const { open, spec, killEverything } = await preparedHere(t, "echo up; sleep 60");
+    const runtime = open({ seesProcesses: false });
+    await runtime.start(spec);
+    assert.deepEqual(await runtime.inspect(spec.name), { kind: "running" });
+
+    await killEverything?.(spec.name);
+
+    const exit = await ended(runtime, spec.name);
+    assert.equal(exit.kind, "lost");
+  });
 }
 
 function describeRecovery(): void {

@@ -29,8 +29,12 @@ export interface PodmanRuntimeOptions {
   readonly identities?: Partial<Readonly<Record<JobClass, string>>> | undefined;
   /** The engine's network for jobs that reach out. */
   readonly network?: string | undefined;
-  /** A directory of the engine's machine with the socket of the install's registry, `registry.sock`. */
-  readonly registryDirectory?: string | undefined;
+  /** A volume with the socket of the install's registry, `registry.sock`, and others. */
+  readonly socketVolume?: string | undefined;
+  /** How the engine maps a container's users to the machine's, such as `auto`. */
+  readonly userNamespace?: string | undefined;
+  /** Whether the processes of containers are in this process's own table; not so in a container. */
+  readonly seesProcesses?: boolean | undefined;
   /** How long a job past its deadline may take to end by itself. */
   readonly deadlineGraceMs?: number;
 }
@@ -71,7 +75,9 @@ export function createPodmanRuntime(options: PodmanRuntimeOptions): JobRuntime {
     // A sync holds no state and can write the registry: it is nobody else's user.
     identities: { sync: "65531:65531", ...options.identities },
     network: options.network ?? "bridge",
-    registryDirectory: options.registryDirectory,
+    socketVolume: options.socketVolume,
+    userNamespace: options.userNamespace,
+    seesProcesses: options.seesProcesses ?? true,
     deadlineGraceMs: options.deadlineGraceMs ?? 10_000,
     gone: new Map(),
   };

@@ -35,7 +35,7 @@ async function createContainer(
   spec: JobSpec,
   notes: readonly string[],
 ): Promise<Container> {
-  const { engine, owner, images, network, registryDirectory } = place;
+  const { engine, owner, images, network, socketVolume, userNamespace } = place;
   const image = await images.provide(spec.image);
   const name = engineName(place, spec.name);
   const labels = jobLabels(owner, spec.name);
@@ -49,7 +49,8 @@ async function createContainer(
     jobVolume: name,
     stateVolume,
     network,
-    registryDirectory,
+    socketVolume,
+    userNamespace,
     labels: {
       ...labels,
       [LABELS.jobClass]: spec.jobClass,

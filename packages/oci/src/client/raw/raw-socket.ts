@@ -4,6 +4,7 @@ import net from "node:net";
 import tls from "node:tls";
 import { Failure } from "@exclave/core";
 import { CONNECT_TIMEOUT_MS, limitConnecting } from "../connect-timeout.ts";
+import { type SocketRoute, socketTo } from "../socket-route.ts";
 import { trustIn } from "../tls-trust.ts";
 
 export interface RawSocket {
@@ -17,6 +18,7 @@ export interface RawSocket {
 
 export interface RawSocketOptions {
   readonly ca?: string | Buffer | undefined;
+  readonly route?: SocketRoute | undefined;
   readonly idleTimeoutMs: number;
   readonly connectTimeoutMs?: number;
 }
@@ -27,7 +29,7 @@ const TLS_BUFFER_BYTES = 64 * 1024;
 /** `receive` is called with the socket's own buffer; false stops the socket from filling that again. */
 export function openSocket(
   url: URL,
-  { ca, connectTimeoutMs = CONNECT_TIMEOUT_MS }: RawSocketOptions,
+  { ca, route, connectTimeoutMs = CONNECT_TIMEOUT_MS }: RawSocketOptions,
   receive: (chunk: Uint8Array) => boolean,
 ): RawSocket {
   const isSecure = url.protocol === "https:";
@@ -37,15 +39,16 @@ export function openSocket(
     buffer: Buffer.allocUnsafeSlow(isSecure ? TLS_BUFFER_BYTES : PLAIN_BUFFER_BYTES),
     callback: (count: number, buffer: Uint8Array) => receive(buffer.subarray(0, count)),
   };
+  const path = socketTo(url, route);
+  const where = path === undefined ? { host, port } : { path };
   const socket = isSecure
     ? tls.connect({
-        host,
-        port,
         onread,
+        ...where,
         ...(net.isIP(host) === 0 ? { servername: host } : {}),
         ...trustIn(ca),
-      } as tls.ConnectionOptions)
-    : net.connect({ host, port, onread } as net.NetConnectOpts);
+      } as unknown as tls.ConnectionOptions)
+    : net.connect({ ...where, onread } as net.NetConnectOpts);
   limitConnecting(socket, url, connectTimeoutMs);
   socket.setNoDelay(true);
   let broken: unknown;
