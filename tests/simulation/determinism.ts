@@ -6,11 +6,10 @@ import crypto, {
   createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
-  hash,
   KeyObject,
 } from "node:crypto";
 import { syncBuiltinESMExports } from "node:module";
-import { useSha256 } from "@exclave/core";
+import { useMachineCoders } from "@exclave/machine";
 import type { Dice } from "./dice.ts";
 
 let dice: Dice | undefined;
@@ -60,7 +59,7 @@ function bytes(length: number): Buffer {
 }
 
 function replaceChance(): void {
-  useSha256((data) => hash("sha256", data, "hex"));
+  useMachineCoders();
   Object.assign(crypto, {
     randomBytes: bytes,
     randomUUID: () => {

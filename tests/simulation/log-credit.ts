@@ -24,9 +24,8 @@ export function limitCredit(
       ? data.replace(GIVEN, `"logCreditBytes":${given}`)
       : data;
   // Before the agent hears it: what it hears now it may use now.
-  agentEnd.on("message", (data: Buffer, isBinary: boolean) => {
-    if (isBinary) return;
-    const text = data.toString();
+  agentEnd.onHear = (text) => {
+    if (typeof text !== "string") return;
     if (text.startsWith('{"type":"log_ack"')) {
       const { job, attempt, upTo } = JSON.parse(text) as LogAck;
       heard(job, attempt, upTo);
@@ -34,7 +33,7 @@ export function limitCredit(
     if (!text.startsWith('{"type":"welcome"')) return;
     const { logs } = JSON.parse(text) as { logs: readonly LogAck[] };
     for (const { job, attempt, upTo } of logs) heard(job, attempt, upTo);
-  });
+  };
   const before = agentEnd.onSay;
   agentEnd.onSay = (data) => {
     before(data);

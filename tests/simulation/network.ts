@@ -34,6 +34,8 @@ export class SimulatedSocket extends EventEmitter {
   alter: (data: string | Uint8Array) => string | Uint8Array = (data) => data;
   /** Looks at what is said before it is said. */
   onSay: (data: string | Uint8Array) => void = () => undefined;
+  /** Hears what arrives before whoever it is for. */
+  onHear: (data: string | Uint8Array) => void = () => undefined;
   onClose: () => void = () => undefined;
   readonly #world: World;
 
@@ -99,6 +101,7 @@ function connect(world: World, label: string, from: SimulatedSocket, to: Simulat
     const data = take(world, queue, () => timers.after(1, deliver));
     if (data === undefined || to.readyState !== to.OPEN) return;
     note(world, `${label} ${describe(data)}`);
+    to.onHear(data);
     const isBinary = typeof data !== "string";
     to.emit("message", Buffer.from(data as string), isBinary);
   }

@@ -116,21 +116,21 @@ const TABLES = [
   "channels",
 ] as const;
 
+/** Rows that were looked at: the vendor's are the same in every world, and nobody changes a row. */
+const readable = new WeakSet<object>();
+
 /** A database reads a row by its schema; the store in memory takes it as it is. */
 async function checkRows({ world, server }: Parts): Promise<void> {
   await createMemoryStore().transaction(async (tx) => {
     for (const table of TABLES) {
       for (const { body } of server.disk.data.nouns.get(table)?.values() ?? []) {
-        const readBack = tx[table].put(body as never).then(
+        if (readable.has(body as object)) continue;
+        const isReadable = await tx[table].put(body as never).then(
           () => true,
           () => false,
         );
-        must(
-          world,
-          await readBack,
-          "every row can be read back",
-          `${table} ${JSON.stringify(body)}`,
-        );
+        if (isReadable) readable.add(body as object);
+        else must(world, false, "every row can be read back", `${table} ${JSON.stringify(body)}`);
       }
     }
   });

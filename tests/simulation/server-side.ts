@@ -27,6 +27,7 @@ import { type Life, startLife } from "./life.ts";
 import type { SimulatedSocket } from "./network.ts";
 import { REGISTRY_KEY, readApp, simulatedTrust } from "./vendor.ts";
 import { createWatchedDisk, type WatchedDisk } from "./watched-disk.ts";
+import { seqOf } from "./watched-journal.ts";
 import { must, note, type World } from "./world.ts";
 
 export interface ServerSide {
@@ -239,9 +240,9 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
     socket.on("close", () => sockets.delete(socket));
     socket.onSay = (data) => watchAcks(world, durable(), audience, data);
     // Before the server hears it: it may commit it at once.
-    socket.on("message", (data: Buffer, isBinary: boolean) => {
-      if (!isBinary) disk.arrivals.heard(audience, data.toString());
-    });
+    socket.onHear = (data) => {
+      if (typeof data === "string") disk.arrivals.heard(audience, data);
+    };
     link.accept(socket as never);
   }
 
@@ -297,7 +298,7 @@ function watchAcks(
   data: string | Uint8Array,
 ): void {
   if (typeof data !== "string" || !data.startsWith('{"type":"ack"')) return;
-  const { seq } = JSON.parse(data) as { seq: number };
+  const seq = seqOf(data);
   const rows = [...(nouns.get("agents")?.values() ?? [])].map(({ body }) => body);
   const row = rows.find((body) => (body as { audience: string }).audience === audience);
   const { upAcked } = row as { upAcked: number };

@@ -9,7 +9,6 @@
 // A sandbox default is told to every sandbox of that type that a setup agent makes, unless the install
 // says otherwise.
 
-import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -21,10 +20,9 @@ import {
   Failure,
   INSECURE_HTTP_VARIABLE,
   TEST_CLOCK_VARIABLE,
-  useSha256,
   wantsInsecureHttp,
 } from "@exclave/core";
-import { proxyIn } from "@exclave/machine";
+import { proxyIn, useMachineCoders } from "@exclave/machine";
 import { composeAgent } from "./compose.ts";
 import { readCheckpoints } from "./journal/read-checkpoints.ts";
 import { createLog, isLogLevel } from "./log.ts";
@@ -32,7 +30,7 @@ import { createLog, isLogLevel } from "./log.ts";
 const VERSION = "0.1.0";
 
 async function main(): Promise<void> {
-  useSha256((bytes) => hash("sha256", bytes, "hex"));
+  useMachineCoders();
   const { positionals, values } = parseArgs({
     allowPositionals: true,
     options: {

@@ -1,7 +1,6 @@
 // The server program: node main.ts --data DIR --address HOST:PORT [--public-url URL]
 //   [--tls | --tls-certificate FILE --tls-key FILE [--tls-ca FILE] | --behind-tls-balancer] [--insecure-http]
 
-import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import {
@@ -10,9 +9,9 @@ import {
   Failure,
   INSECURE_HTTP_VARIABLE,
   TEST_CLOCK_VARIABLE,
-  useSha256,
   wantsInsecureHttp,
 } from "@exclave/core";
+import { useMachineCoders } from "@exclave/machine";
 import { pino } from "pino";
 import { readRetention } from "./retention/read-settings.ts";
 import { type RunningServer, startServer } from "./server.ts";
@@ -23,7 +22,7 @@ const USAGE =
   "server --data DIR --address HOST:PORT [--public-url URL] [--tls | --tls-certificate FILE --tls-key FILE " +
   "[--tls-ca FILE] | --behind-tls-balancer] [--insecure-http]";
 
-useSha256((bytes) => hash("sha256", bytes, "hex"));
+useMachineCoders();
 
 const log = pino({ level: process.env["EXCLAVE_LOG_LEVEL"] ?? "info" }, pino.destination(2));
 

@@ -3,7 +3,7 @@
 // is a missing end; a checkpoint kept elsewhere (every agent gets one) shows that too.
 
 import { z } from "zod";
-import { canonicalBytes } from "../encoding/canonical.ts";
+import { canonicalJson } from "../encoding/canonical.ts";
 import { sha256Hex } from "../encoding/sha256.ts";
 import { Instant } from "../ids.ts";
 
@@ -38,7 +38,7 @@ export function appendAudit({ size, head }: AuditHead, entry: AuditEntry): Audit
 
 export function auditHash(content: Omit<AuditRecord, "hash">): string {
   const { seq, at, actor, action, subject, details, prevHash } = content;
-  return sha256Hex(canonicalBytes({ seq, at, actor, action, subject, details, prevHash }));
+  return sha256Hex(canonicalJson({ seq, at, actor, action, subject, details, prevHash }));
 }
 
 export type ChainVerdict =

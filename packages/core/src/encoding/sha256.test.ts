@@ -31,6 +31,12 @@ test("agrees with the platform's own on any bytes", () => {
   );
 });
 
+test("hashes a text as its UTF-8", () => {
+  for (const value of ["abc", "\u{e9}\u{1f5dd}", "\ud800"]) {
+    assert.equal(sha256Hex(value), sha256Hex(text(value)));
+  }
+});
+
 test("digests a value by what it says, not by the order of its keys", () => {
   assert.equal(digestOf({ a: 1, b: [2] }), digestOf({ b: [2], a: 1 }));
   assert.notEqual(digestOf({ a: 1 }), digestOf({ a: "1" }));
@@ -39,6 +45,9 @@ test("digests a value by what it says, not by the order of its keys", () => {
 test("takes the machine's own in its place, and nothing that says something else", () => {
   let asked = 0;
   assert.throws(() => useSha256((bytes) => hash("sha1", bytes, "hex")), TypeError);
+  const inLatin = (data: Uint8Array | string) =>
+    hash("sha256", typeof data === "string" ? Buffer.from(data, "latin1") : data, "hex");
+  assert.throws(() => useSha256(inLatin), TypeError);
   useSha256((bytes) => {
     asked++;
     return hash("sha256", bytes, "hex");

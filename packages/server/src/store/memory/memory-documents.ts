@@ -53,10 +53,10 @@ export function createMemoryDocuments<Row>(
   };
 
   function matching(filter: Columns): MemoryRow[] {
-    const wanted = Object.entries(filter).filter(([, value]) => value !== undefined);
+    const names = Object.keys(filter).filter((name) => filter[name] !== undefined);
     const found: MemoryRow[] = [];
     for (const row of table.rows()) {
-      if (wanted.every(([name, value]) => matches(row.columns[name], value))) found.push(row);
+      if (names.every((name) => matches(row.columns[name], filter[name]))) found.push(row);
     }
     return found;
   }
