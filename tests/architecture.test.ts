@@ -315,12 +315,13 @@ test("no decision of core, API, server, agent or runner names a component type o
 });
 
 // Promise 2: the server answers, and has nothing to connect into an account with.
-test("the server dials nothing but its own signer, its own database and a collector of traces", () => {
+test("the server dials nothing but its own signer, database and object store and a collector of traces", () => {
   const dials =
-    /\bfetch\(|\bcreateRegistryClient\b|new WebSocket\(|\b(connect|createConnection)\b[^;]*from "node:(net|tls)"|\brequest\b[^;]*from "node:https?"|from "(pg|undici)"/;
+    /\bfetch\(|\bcreateRegistryClient\b|\bcreateS3ObjectStore\b|new WebSocket\(|\b(connect|createConnection)\b[^;]*from "node:(net|tls)"|\brequest\b[^;]*from "node:https?"|from "(pg|undici)"/;
   const server = packages.find(({ name }) => name === "@exclave/server");
   const dialling = server?.files.filter(({ path, text }) => !isForTests(path) && dials.test(text));
   assert.deepEqual(dialling?.map(({ path }) => path.slice(path.indexOf("src/"))).sort(), [
+    "src/content/read-object-store.ts",
     "src/signer/open-signer.ts",
     "src/store/postgres/postgres-pool.ts",
     "src/traces/span-exporter.ts",

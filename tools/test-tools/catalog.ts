@@ -33,6 +33,11 @@ export const TEST_TOOLS: readonly TestTool[] = [
     go: goTool("registry", "github.com/distribution/distribution/v3", "v3.1.1", "cmd/registry"),
   },
   {
+    name: "versitygw",
+    tries: "logs, sources and registry content in a real S3-compatible store",
+    go: goTool("versitygw", "github.com/versity/versitygw", "v1.0.14", "cmd/versitygw"),
+  },
+  {
     name: "helm",
     tries: "pushing and pulling charts with helm",
     go: goTool("helm", "helm.sh/helm/v4", "v4.2.4", "cmd/helm"),

@@ -7,6 +7,7 @@ import type { FailedLogins } from "./access/failed-logins.ts";
 import type { Repeats } from "./access/repeats.ts";
 import type { AgentCheckpoints } from "./audit/agent-checkpoints.ts";
 import type { Checkpoints } from "./audit/checkpoints.ts";
+import type { SourceArchives } from "./content/source-archives.ts";
 import type { Followers } from "./job/followers.ts";
 import type { JobLogs } from "./job/job-logs.ts";
 import type { Keys } from "./keys.ts";
@@ -39,7 +40,7 @@ export interface ServerContext {
   /** What comes often goes on record as one row with a number. */
   readonly repeats: Repeats;
   readonly failedLogins: FailedLogins;
-  readonly uploads: string;
+  readonly sources: SourceArchives;
   /** Checks what somebody wrote, outside the event loop. */
   readonly apps: AppChecker;
   /** The checked configuration of a release. */

@@ -13,6 +13,7 @@ import {
 } from "@exclave/core";
 import { useMachineCoders } from "@exclave/machine";
 import { pino } from "pino";
+import { readObjectStore } from "./content/read-object-store.ts";
 import { readRetention } from "./retention/read-settings.ts";
 import { type RunningServer, startServer } from "./server.ts";
 import { connectSigner, startSignerProcess } from "./signer/open-signer.ts";
@@ -33,8 +34,10 @@ const databaseUrl = process.env["EXCLAVE_DATABASE_URL"];
 const socket = process.env["EXCLAVE_SIGNER_SOCKET"];
 
 try {
+  const asked = readArguments(process.argv.slice(2));
   const server = await startServer({
-    ...readArguments(process.argv.slice(2)),
+    ...asked,
+    objects: readObjectStore(process.env, asked),
     ...(databaseUrl === undefined ? {} : { databaseUrl }),
     retention: readRetention(process.env),
     traces: readTraceSettings(process.env),

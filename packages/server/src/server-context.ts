@@ -5,10 +5,10 @@ import { createRegistryFiles } from "@exclave/oci";
 import { createFailedLogins } from "./access/failed-logins.ts";
 import { createRepeats } from "./access/repeats.ts";
 import { createAgentCheckpoints } from "./audit/agent-checkpoints.ts";
+import type { ServerContent } from "./content/server-content.ts";
 import type { ServerContext } from "./context.ts";
 import type { DataDirectory } from "./data-directory.ts";
 import { createFollowers, FOLLOWER_GRACE_MS, stopAbandoned } from "./job/followers.ts";
-import { createJobLogs } from "./job/job-logs.ts";
 import type { LinkEndpoint } from "./link/link-endpoint.ts";
 import { createLiveEvents } from "./live-events.ts";
 import { createMetrics } from "./metrics/metrics.ts";
@@ -25,19 +25,19 @@ import type { Trust } from "./trust/trust.ts";
 export interface ContextParts {
   readonly ground: Ground;
   readonly directory: DataDirectory;
+  readonly content: ServerContent;
   readonly loops: ServerLoops;
   readonly link: () => LinkEndpoint;
   /** Known once the server listens. */
   readonly reached: { url?: string | undefined; trust?: Trust };
   readonly listener: Listener;
   readonly version: string;
-  readonly logBytesMax?: number;
   readonly followerGraceMs?: number;
   readonly traces?: TraceSettings | undefined;
 }
 
 export function createContext(parts: ContextParts): ServerContext {
-  const { ground, directory, loops, link, listener, reached, version } = parts;
+  const { ground, directory, content, loops, link, listener, reached, version } = parts;
   const { store, keys, checkpoints, timers, now, log } = ground;
   const context: ServerContext = {
     store,
@@ -53,7 +53,8 @@ export function createContext(parts: ContextParts): ServerContext {
       send: (audience) => link().askCheckpoints(audience),
       timers,
     }),
-    logs: createJobLogs(directory.logs, parts),
+    logs: content.logs,
+    sources: content.sources,
     live: createLiveEvents({ now }),
     metrics: createMetrics({
       version,
@@ -72,7 +73,6 @@ export function createContext(parts: ContextParts): ServerContext {
     }),
     repeats: createRepeats({ now }),
     failedLogins: createFailedLogins(now),
-    uploads: directory.uploads,
     apps: createAppChecker(),
     readApp: createAppReader(),
     publicUrl: () => reached.url ?? "",

@@ -4,7 +4,9 @@ import type { AddressInfo } from "node:net";
 import { resolve } from "node:path";
 import { Failure, refusePlainHttp } from "@exclave/core";
 import { LISTEN_LIMITS, type ListenLimits } from "@exclave/oci";
+import type { S3ObjectStore } from "@exclave/oci/objects";
 import type { Logger } from "pino";
+import { openContent } from "./content/server-content.ts";
 import type { ServerContext } from "./context.ts";
 import { claimDataDirectory, type DataDirectory } from "./data-directory.ts";
 import { createLinkEndpoint } from "./link/link-endpoint.ts";
@@ -38,6 +40,8 @@ export interface ServerOptions {
   readonly pingMs?: number;
   /** Who signs with the keys in that directory; a process of its own unless given. */
   readonly openSigner?: (keys: string) => Signer | Promise<Signer>;
+  /** Where logs and sources are kept; files in the data directory unless given. */
+  readonly objects?: S3ObjectStore | undefined;
   /** More of a job's log than this is not kept. */
   readonly logBytesMax?: number;
   /** Plain HTTP beyond loopback was asked for in so many words. */
@@ -80,7 +84,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 
 async function startOn(directory: DataDirectory, options: ServerOptions): Promise<RunningServer> {
   const { log, host, publicUrl } = options;
+  await options.objects?.check();
   const ground = await openGround(directory, options, () => context.trust);
+  const content = openContent(directory, options);
   const { timers, now } = ground;
   const plan = planListener(options);
   const keys = directory.keys;
@@ -98,6 +104,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     ...options,
     ground,
     directory,
+    content,
     loops,
     link: () => link,
     reached,
@@ -127,7 +134,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     await reached.trust.keepCurrent();
     loops.markReleases();
     await loops.markedAll();
-    const upkeep = await startUpkeep(context);
+    const upkeep = await startUpkeep(context, content);
     const { retention: settings } = options;
     const retention = startRetention(context, { settings, registry: directory.registry, timers });
     const lookAtCertificate = async () => certificate?.look();
@@ -156,6 +163,8 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     await rest.app.close();
     await registry.close();
     await stopUpkeep();
+    await content.close();
+    options.objects?.close();
     await ground.signer.close();
     await ground.store.close();
     await context.traces.stop();

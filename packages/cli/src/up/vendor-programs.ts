@@ -44,11 +44,32 @@ export interface AgentWishes {
 
 const READY_MS = 30_000;
 
+/** What holds passwords and keys, and is the server's alone. */
+const OBJECT_STORE = [
+  "EXCLAVE_OBJECT_STORE",
+  "AWS_ACCESS_KEY_ID",
+  "AWS_SECRET_ACCESS_KEY",
+  "AWS_SESSION_TOKEN",
+  "AWS_REGION",
+  "AWS_DEFAULT_REGION",
+];
+
+/** Keys of a store are handed on only where one is named. */
+export function serverEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+): Record<string, string> {
+  const names = environment["EXCLAVE_OBJECT_STORE"] === undefined ? [] : OBJECT_STORE;
+  return Object.fromEntries(
+    ["EXCLAVE_DATABASE_URL", ...names].flatMap((name) => {
+      const value = environment[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+}
+
 export function createVendorPrograms(options: VendorProgramsOptions): VendorPrograms {
   const { programs, lock, environment, say } = options;
   const { home, invocation } = options.cli;
-  // It may hold a password, and is the server's alone.
-  const database = invocation.environment.EXCLAVE_DATABASE_URL;
   const children: ChildProgram[] = [];
 
   return {
@@ -84,7 +105,7 @@ export function createVendorPrograms(options: VendorProgramsOptions): VendorProg
           ready.reject(new CliProblem("failed", `the server cannot start: ${reason}`));
       },
       reached,
-      more: database === undefined ? {} : { EXCLAVE_DATABASE_URL: database },
+      more: serverEnvironment(invocation.environment),
     });
     await server.start();
     const late = sleep(READY_MS, "late" as const, { signal: invocation.signal, ref: false });

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { Failure, jobName } from "@exclave/core";
 
 export interface JobLogs {
-  sizeBytes(job: string, attempt: number): Promise<number>;
+  sizeBytes(job: string, attempt: number, options?: SizeOptions): Promise<number>;
   /** Appends at exactly that offset, durable when it returns. */
   append(job: string, attempt: number, offset: number, bytes: Uint8Array): Promise<void>;
   read(job: string, attempt: number, from: number): AsyncIterable<Uint8Array>;
@@ -20,6 +20,18 @@ export interface JobLogs {
   remove(job: string, attempt: number): Promise<void>;
   /** Resolves at the next append to that log, or when `signal` fires. */
   grown(job: string, attempt: number, signal: AbortSignal): Promise<void>;
+  /** The log is complete: it may be put together for whoever reads it later. Never fails and never waits. */
+  seal(job: string, attempt: number): void;
+  /** Waits for what is still being put together. */
+  close(): Promise<void>;
+}
+
+export interface SizeOptions {
+  /**
+   * Who asks. To a reader, a size of a moment ago is as good. A writer has appended all that came lately; one that is new
+   * there asks what others have left.
+   */
+  readonly by?: "reader" | "writer" | "new_writer";
 }
 
 export const LOG_BYTES_MAX = 64 * 1024 * 1024;
@@ -31,7 +43,17 @@ export function createJobLogs(
   const emitter = new EventEmitter().setMaxListeners(0);
   const place = (job: string, attempt: number) => join(directory, `${jobName(job, attempt)}.log`);
 
-  return { sizeBytes, append, read, sha256, leftOutBytes, remove, grown };
+  return {
+    sizeBytes,
+    append,
+    read,
+    sha256,
+    leftOutBytes,
+    remove,
+    grown: (job, attempt, signal) => nextGrowth(emitter, place(job, attempt), signal),
+    seal: () => undefined,
+    close: async () => undefined,
+  };
 
   async function sizeBytes(job: string, attempt: number): Promise<number> {
     try {
@@ -84,18 +106,22 @@ export function createJobLogs(
   async function remove(job: string, attempt: number): Promise<void> {
     await rm(place(job, attempt), { force: true });
   }
+}
 
-  function grown(job: string, attempt: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const name = place(job, attempt);
-      const done = () => {
-        emitter.off(name, done);
-        signal.removeEventListener("abort", done);
-        resolve();
-      };
-      emitter.on(name, done);
-      signal.addEventListener("abort", done);
-      if (signal.aborted) done();
-    });
-  }
+/** Resolves when that is emitted next, or when `signal` fires. */
+export function nextGrowth(
+  emitter: EventEmitter,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      emitter.off(name, done);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    emitter.on(name, done);
+    signal.addEventListener("abort", done);
+    if (signal.aborted) done();
+  });
 }

@@ -30,9 +30,15 @@ export async function viewJob(
     exitCode: job.exitCode,
     plan: job.plan,
     report: job.report,
-    // Nobody has it yet who could write one.
-    logBytes: job.state.status === "queued" ? 0 : await logs.sizeBytes(job.id, job.attempt),
+    logBytes: await logBytesOf(logs, job),
     logComplete: job.logComplete,
     manifestDigest: job.manifestDigest,
   };
+}
+
+function logBytesOf(logs: ServerContext["logs"], job: JobRow): number | Promise<number> {
+  // Nobody has it yet who could write one.
+  if (job.state.status === "queued") return 0;
+  if (job.logComplete && job.log) return job.log.bytes;
+  return logs.sizeBytes(job.id, job.attempt);
 }

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { EventEmitter } from "node:events";
 import { Failure, jobName } from "@exclave/core";
-import { type JobLogs, LOG_BYTES_MAX } from "./job-logs.ts";
+import { type JobLogs, LOG_BYTES_MAX, nextGrowth } from "./job-logs.ts";
 
 export interface MemoryLog {
   readonly kept: Uint8Array;
@@ -44,17 +44,8 @@ export function createMemoryJobLogs({
       createHash("sha256").update(of(job, attempt).kept).digest("hex"),
     leftOutBytes: (sizeBytes) => Math.max(0, sizeBytes - logBytesMax),
     remove: async (job, attempt) => void files.delete(jobName(job, attempt)),
-    grown(job, attempt, signal) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const done = () => {
-        emitter.off(jobName(job, attempt), done);
-        signal.removeEventListener("abort", done);
-        resolve();
-      };
-      emitter.on(jobName(job, attempt), done);
-      signal.addEventListener("abort", done);
-      if (signal.aborted) done();
-      return promise;
-    },
+    grown: (job, attempt, signal) => nextGrowth(emitter, jobName(job, attempt), signal),
+    seal: () => undefined,
+    close: async () => undefined,
   };
 }

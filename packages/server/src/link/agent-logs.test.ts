@@ -12,7 +12,12 @@ async function mostOf(changes: Partial<JobRow>): Promise<number> {
   const job = jobRow(changes);
   await store.transaction((tx) => tx.jobs.put(job));
   const context = { store, logs: createMemoryJobLogs() };
-  const log = await writableLog(context, agentRow(), { job: job.id, attempt: job.attempt });
+  const log = await writableLog(
+    context,
+    agentRow(),
+    { job: job.id, attempt: job.attempt },
+    "writer",
+  );
   return log?.most ?? Infinity;
 }
 

@@ -49,4 +49,5 @@ export async function closeLog(context: Context, jobId: string): Promise<void> {
     // An agent can show it with every hello.
     if (repeats.isFirst(mismatch)) await audit(tx, context, mismatch);
   });
+  if (isSame || leftOutBytes > 0) logs.seal(job.id, job.attempt);
 }

@@ -80,7 +80,7 @@ export function createAgentFrames(
   async function logInput(data: Buffer): Promise<LinkInput | undefined> {
     const frame = decodeLogFrame(data);
     if (!frame) return undefined;
-    const log = await writableLog(context, connection.peer?.agent, frame);
+    const log = await writableLog(context, connection.peer?.agent, frame, "writer");
     const isUnwanted = log === undefined && !(await context.store.read.jobs.get(frame.job));
     return { kind: "log", frame, ...log, isUnwanted, now: context.now() };
   }

@@ -52,7 +52,7 @@ export async function gatherHello(
   const sent = await store.read.outbox.sent(agent.audience);
   const logs = [];
   for (const { job, attempt } of hello.jobs) {
-    const log = await writableLog(context, agent, { job, attempt });
+    const log = await writableLog(context, agent, { job, attempt }, "new_writer");
     // Its end and its last byte may be here, and a crash came before both were compared.
     if (log) await closeLog(context, job);
     if (log) logs.push({ job, attempt, upTo: log.durable });
