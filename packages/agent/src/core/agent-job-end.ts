@@ -2,6 +2,7 @@
 
 import { agentMemoryAfter, type FailureCode, interruptedEnd } from "@exclave/core";
 import type { JobRecord } from "../journal/journal.ts";
+import { recordInventory } from "./agent-inventory.ts";
 import { forgetApplied, forgetSchedule, keepSchedule } from "./agent-schedule.ts";
 import type { AgentJob, EndedJob } from "./agent-state.ts";
 import { installOf, releaseOf, stepOf } from "./job-record.ts";
@@ -42,6 +43,7 @@ export function endJob(turn: Turn, job: AgentJob, ended: EndedJob): void {
   if (ended.outcome.kind === "succeeded") remember(turn, record, ended);
   const log = { ...job.log, bytes: ended.logBytes };
   setJob(turn, { ...job, record, phase: "ended", isGrantAsked: false, grant: undefined, log });
+  if (record.isInventoried) recordInventory(turn);
 }
 
 function remember(turn: Turn, record: JobRecord, ended: EndedJob): void {

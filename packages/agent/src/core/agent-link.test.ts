@@ -140,6 +140,49 @@ describe("the link", () => {
     assert.deepEqual(types(agent.told()), ["inventory"]);
   });
 
+  test("a server that was set back gets the rest of a log whose job's end it had acknowledged", () => {
+    const agent = agentWith();
+    agent.welcome();
+    const manifest = job();
+    const name = nameOf(manifest);
+    agent.run(manifest);
+    agent.feed({ kind: "spooled", name, bytes: 50 });
+    agent.feed({ kind: "exited", name, ended: { ...SUCCEEDED, logBytes: 50 } });
+    agent.frame({ type: "ack", seq: 3 });
+    agent.feed({ kind: "disconnected" });
+
+    const dropped = agent.welcome(0);
+    agent.feed({ kind: "disconnected" });
+    const restarted = agent.restart();
+    const back = restarted.welcome(0, [{ job: manifest.id as never, attempt: 1, upTo: 40 }]);
+
+    assert.ok(!kinds(dropped).includes("drop_spool"));
+    const logs = back.flatMap((effect) => (effect.kind === "send_log" ? [effect.offset] : []));
+    assert.deepEqual(logs, [40]);
+    const done = restarted.frame({ type: "log_ack", job: manifest.id, attempt: 1, upTo: 50 });
+    assert.ok(kinds(done).includes("drop_spool"));
+  });
+
+  test("a job that a server which was set back may not know is followed by another inventory", () => {
+    const agent = agentWith();
+    agent.welcome();
+    const destroy = job("destroy", { operation: "destroy" });
+    agent.run(destroy);
+    agent.frame({ type: "ack", seq: 2 });
+    agent.feed({ kind: "disconnected" });
+    agent.welcome(0);
+
+    const name = nameOf(destroy);
+    const restarted = agent.restart();
+    restarted.feed({ kind: "restored", found: [name], fresh: false });
+    restarted.feed({ kind: "inspected", name, run: { kind: "running" } });
+    restarted.feed({ kind: "exited", name, ended: SUCCEEDED });
+
+    assert.deepEqual(types(restarted.told()), ["inventory", "job_ended", "inventory"]);
+    const last = restarted.told().at(-1);
+    assert.deepEqual(last?.type === "inventory" && last.destroyed, ["api"]);
+  });
+
   test("logs are sent within credit, in chunks, from where the server has them", () => {
     const agent = agentWith();
     agent.welcome();

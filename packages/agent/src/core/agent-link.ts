@@ -9,8 +9,10 @@ import {
   type UnreadableCommand,
 } from "@exclave/api";
 import { type JobName, jobName, unreachable } from "@exclave/core";
+import { renumberedEnd } from "../journal/journal.ts";
 import { handleCancel } from "./agent-cancel.ts";
 import { handleAck, handleLogAck, rewindEvents } from "./agent-delivery.ts";
+import { heldJob, recordInventory } from "./agent-inventory.ts";
 import { handleGrant, handleJoin } from "./agent-jobs.ts";
 import { EVENTS_KEPT_MAX, LOG_CREDIT_BYTES_MAX } from "./agent-limits.ts";
 import { handleOffer, refuse } from "./agent-offers.ts";
@@ -22,7 +24,7 @@ import {
   refuseRecord,
   seenSizes,
 } from "./agent-record.ts";
-import { appliedComponents, looks } from "./agent-schedule.ts";
+import { looks } from "./agent-schedule.ts";
 import type { AgentJob, HelloFacts } from "./agent-state.ts";
 import { handleTrust } from "./agent-trust.ts";
 import { act, journal, record, send, setJob, type Turn } from "./turn.ts";
@@ -92,12 +94,9 @@ export function handleFrame(turn: Turn, frame: ServerFrame | UnreadableCommand):
 
 function helloFacts({ state }: Turn): HelloFacts {
   const { downAcked, upHead, upAcked, journalId, issueNo, trust } = state;
-  const jobs = [...state.jobs.values()].map(({ record, phase, log }) => ({
-    job: record.manifest.id,
-    attempt: record.manifest.attempt,
-    state:
-      phase === "ended" ? phase : phase === "ready" ? ("accepted" as const) : ("running" as const),
-    logOffset: log.bytes,
+  const jobs = [...state.jobs.values()].map((job) => ({
+    ...heldJob(job),
+    logOffset: job.log.bytes,
   }));
   const heads = { downAcked, upHead, upFrom: upAcked + 1, journalId, issueNo };
   const checkpointSizes = seenSizes(state);
@@ -151,12 +150,7 @@ function restartSequences(turn: Turn, serverHas: number): void {
   journal(turn, { kind: "restart", journalId });
   const jobs = new Map<JobName, AgentJob>();
   for (const [name, job] of state.jobs) {
-    const endedSeq = job.record.endedSeq && job.record.endedSeq - state.upAcked;
-    if (endedSeq === undefined || endedSeq > 0) {
-      jobs.set(name, { ...job, record: { ...job.record, endedSeq } });
-    } else {
-      act(turn, { kind: "drop_spool", name });
-    }
+    jobs.set(name, { ...job, record: renumberedEnd(job.record, state.upAcked) });
   }
   const events = state.events.map(({ body }, index) => ({ seq: index + 1, body }));
   const heads = { downAcked: 0, upAcked: 0, upHead: events.length };
@@ -172,12 +166,6 @@ function handleUnreadable(turn: Turn, { seq, about, because }: UnreadableCommand
     if (about) return refuse(turn, about, "invalid", because);
     record(turn, { type: "alarm", at: turn.now, code: "invalid", because });
   });
-}
-
-/** All that is open here and what was applied last, after every event that came before. */
-function recordInventory(turn: Turn): void {
-  const jobs = helloFacts(turn).jobs.map(({ job, attempt, state }) => ({ job, attempt, state }));
-  record(turn, { type: "inventory", at: turn.now, jobs, ...appliedComponents(turn) });
 }
 
 function handleCommandFrame(turn: Turn, seq: number, command: ServerCommand): void {

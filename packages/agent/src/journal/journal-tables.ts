@@ -10,6 +10,7 @@ import {
   type JournalSnapshot,
   type JournalWrite,
   KeptCheckpoint,
+  renumberedEnd,
   ScheduleEntry,
   SETTLED_KEPT_MAX,
 } from "./journal.ts";
@@ -162,11 +163,5 @@ function restart(tables: JournalTables, journalId: string): void {
   events.forEach(({ body }, index) => {
     run("insert into events values (?, ?)", index + 1, JSON.stringify(body));
   });
-  for (const record of jobs) {
-    if (record.endedSeq === undefined) continue;
-    // An end the old sequence had acknowledged has no place in the new one.
-    const endedSeq = record.endedSeq - upAcked;
-    if (endedSeq > 0) keepJob(tables, { ...record, endedSeq });
-    else writeEntry(tables, { kind: "job_removed", name: record.name });
-  }
+  for (const record of jobs) keepJob(tables, renumberedEnd(record, upAcked));
 }

@@ -17,11 +17,19 @@ export const JobRecord = z.object({
   cancelGraceMs: z.int().nonnegative().optional(),
   /** When the cancel that counts was signed: the same one again is a replay. */
   cancelIssuedAt: z.int().nonnegative().optional(),
-  /** The event that told its end. */
-  endedSeq: z.int().positive().optional(),
+  /** The event that told its end; 0 where it was acknowledged before the sequences began anew. */
+  endedSeq: z.int().nonnegative().optional(),
   logBytes: z.int().nonnegative().optional(),
+  /** It was told to a server that was set back, which may not know it. */
+  isInventoried: z.boolean().optional(),
 });
 export type JobRecord = z.infer<typeof JobRecord>;
+
+/** A job's record where the sequences begin anew: its end keeps its place, and its log is sent on. */
+export function renumberedEnd(record: JobRecord, upAcked: number): JobRecord {
+  if (record.endedSeq === undefined) return record;
+  return { ...record, endedSeq: Math.max(0, record.endedSeq - upAcked) };
+}
 
 export const SeenHealth = z.object({
   health: Health,

@@ -11,6 +11,7 @@ import {
   type KeptCheckpoint,
   type KeptOutput,
   NOTHING_APPLIED,
+  renumberedEnd,
   type ScheduleEntry,
   SETTLED_KEPT_MAX,
 } from "./journal.ts";
@@ -162,11 +163,5 @@ function restart(kept: Kept, journalId: string): void {
   kept.upAcked = 0;
   kept.events = kept.events.map(({ body }, index) => ({ seq: index + 1, body }));
   kept.upHead = kept.events.length;
-  for (const [name, record] of kept.jobs) {
-    if (record.endedSeq === undefined) continue;
-    // An end the old sequence had acknowledged has no place in the new one.
-    const endedSeq = record.endedSeq - offset;
-    if (endedSeq > 0) kept.jobs.set(name, { ...record, endedSeq });
-    else write(kept, { kind: "job_removed", name });
-  }
+  for (const [name, record] of kept.jobs) kept.jobs.set(name, renumberedEnd(record, offset));
 }

@@ -216,7 +216,10 @@ export function describeJournal(
         events.map(({ seq, body }) => [seq, body.type === "alarm" && body.because]),
         [[1, "event 3"]],
       );
-      assert.deepEqual(jobs, [{ ...untold, endedSeq: 1 }]);
+      assert.deepEqual(jobs, [
+        { ...told, endedSeq: 0 },
+        { ...untold, endedSeq: 1 },
+      ]);
     });
   });
 }
