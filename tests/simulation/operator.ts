@@ -8,6 +8,7 @@ import {
   createInstall,
   deployInstall,
   destroyInstall,
+  forgetInstall,
   type JobRow,
   runInInstall,
   type ServerContext,
@@ -159,9 +160,15 @@ export function createOperator(world: World, server: ServerSide): Operator {
 
   async function obey({ name, endsWhen }: HeldInstall): Promise<void> {
     if (endsWhen.includes("`exclave release")) return releaseAnew();
+    if (endsWhen.includes("install forget")) return forget(name);
     if (!endsWhen.includes("install setup")) return askAgain(name);
     const why = { ref: name, because: "a hold says so", by: BY };
     await request(`setup ${name}`, (context) => setupInstall(context, why));
+  }
+
+  async function forget(ref: string): Promise<void> {
+    const order = { ref, force: true, by: BY };
+    await request(`forget ${ref}`, (context) => forgetInstall(context, order));
   }
 
   async function deploy(ref: string, body: object): Promise<void> {

@@ -57,9 +57,11 @@ export async function restOf({ server, agents }: Parts): Promise<Rest> {
     if (hold) held.push({ id: install.id, name: install.name, ...hold });
   }
   const isHeld = (audience: string) => held.some(({ id }) => id === audience);
+  const known = new Set<string>((await server.read.installs.all()).map(({ id }) => id));
   for (const side of agents.values()) {
-    // What a hold waits for, its agent may wait for too.
-    if (isHeld(side.home.audience)) continue;
+    // What a hold waits for, its agent may wait for too; one whose install was forgotten has no server.
+    const isForgotten = side.home.kind === "install" && !known.has(side.home.audience);
+    if (isHeld(side.home.audience) || isForgotten) continue;
     const because = isBusy(side, server.disk.data.nouns.get("agents")?.values() ?? []);
     if (because !== undefined) return busy(because);
   }

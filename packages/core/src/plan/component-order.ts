@@ -30,10 +30,10 @@ export interface OrderFacts {
   readonly inputs: Readonly<Record<string, unknown>>;
 }
 
-/** What an apply of this step leaves; for a destroy, what is there. */
+/** What an apply of this step leaves; for a destroy, and an apply of what is there, just that. */
 export function deployedBy(step: ComponentStep, facts: OrderFacts): Deployed {
   const { there, release, app, inputs } = facts;
-  if (step.kind === "destroy" && there) return there;
+  if ((step.kind === "destroy" || step.isAsIs) && there) return there;
   const descriptor = release?.plugins.find(({ type }) => type === step.type)?.descriptor;
   return {
     deployKey: step.deployKey,
@@ -106,9 +106,9 @@ export function floorAfter(
     readonly number: number;
     readonly rollbackNumberMin: number | null;
   },
-  steps: readonly Pick<Step, "kind">[],
+  steps: readonly (Pick<Step, "kind"> & { readonly isAsIs?: boolean })[],
 ): DirectedFloor | null {
-  const isDirected = steps.some(({ kind }) => kind !== "destroy");
+  const isDirected = steps.some(({ kind, isAsIs }) => kind !== "destroy" && !isAsIs);
   const { id, number, rollbackNumberMin } = release;
   if (!isDirected || number <= (floor?.number ?? 0)) return floor;
   return { release: id, number, numberMin: rollbackNumberMin ?? number };

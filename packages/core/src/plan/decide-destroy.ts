@@ -2,6 +2,7 @@
 // alone deletes nothing, and nothing goes before what stands on it.
 
 import type { ComponentName } from "../ids.ts";
+import { decideRegain, regainHold } from "./decide-regain.ts";
 import { failureHold } from "./failure-hold.ts";
 import { byCommand, byItself, byRelease, type Hold } from "./hold.ts";
 import type { SeenComponent } from "./install-state.ts";
@@ -21,9 +22,13 @@ export function decideDestroy(
     return { hold: { component, because, ...byItself("the job ends") } };
   }
 
+  const wish = wishHold(component, context);
+  const regain = wish ? undefined : decideRegain(component, trace, context);
+  if (regain) return regain;
   const hold =
-    wishHold(component, context) ??
+    wish ??
     userHold(component, context) ??
+    regainHold(component, context) ??
     failureHold(component, there.lastFailure, trace.deployKey, ["destroy"], context) ??
     unsyncedHold(component, context);
   if (hold) return { hold };

@@ -3,6 +3,7 @@
 import { digestOf } from "../encoding/sha256.ts";
 import type { ArtifactRef } from "../manifest/manifest.ts";
 import { isTriedInVain } from "./decide-destroy.ts";
+import { isMissed } from "./decide-regain.ts";
 import { atTime, byItself, byNewerRelease } from "./hold.ts";
 import { artifactKey } from "./install-state.ts";
 import { type PlanContext, traceOf } from "./plan-context.ts";
@@ -65,7 +66,8 @@ function missingMaterials(context: PlanContext): Material[] {
   }
   // What takes something down is synced again only where a destroy met that it is missing.
   const leaving = context.leftovers
-    .filter((name) => context.mayDestroy(name) && isTriedInVain(context.there(name)))
+    .filter((name) => context.mayDestroy(name))
+    .filter((name) => isTriedInVain(context.there(name)) || isMissed(name, context))
     .map((name) => ({ name, trace: traceOf(context.there(name)) }));
   for (const { name, trace } of leaving) {
     want(`plugin ${trace?.type}`, trace?.plugin);

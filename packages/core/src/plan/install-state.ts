@@ -119,6 +119,10 @@ export interface DeployedComponent {
   readonly dependsOn: readonly ComponentName[];
   /** The signed index of the release it came from: a destroy is checked against it. */
   readonly index?: ArtifactRef;
+  /** Whether its plugin can preview an apply. */
+  readonly plannable?: boolean;
+  /** Whether an apply is at most once. */
+  readonly appliesOnce?: boolean;
   /** Tells only whether its outputs changed; absent before they are known. */
   readonly outputsDigest?: string;
 }

@@ -52,6 +52,8 @@ export interface ComponentStep {
   readonly plan?: Digest;
   /** Which repair in a row this is, where nothing but the component's health asks for it. */
   readonly repair?: number;
+  /** What is there is applied once more, by the release it is from, whatever is wanted. */
+  readonly isAsIs?: boolean;
   readonly because: string;
 }
 

@@ -210,7 +210,7 @@ function deployedComponent(
   deployed: Deployed,
   indexes: InstallFacts["indexes"],
 ): DeployedComponent {
-  const { deployKey, type, artifact, plugin, config, dependsOn } = deployed;
+  const { deployKey, type, artifact, plugin, config, dependsOn, effects } = deployed;
   const index = indexes.get(deployed.release);
   return {
     deployKey,
@@ -220,5 +220,7 @@ function deployedComponent(
     config,
     dependsOn: dependsOn.map((name) => ComponentName.parse(name)),
     ...(index ? { index } : {}),
+    plannable: effects.plan !== undefined,
+    appliesOnce: effects.apply === "at-most-once",
   };
 }

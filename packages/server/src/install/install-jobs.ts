@@ -95,7 +95,7 @@ function componentOrder(
   return {
     ...releaseOrder(install, release, [releases.get(release)]),
     // By the release it was deployed from: a server that was set back has forgotten later ones.
-    ...(step.kind === "destroy" && { rollback: true }),
+    ...((step.kind === "destroy" || step.isAsIs) && { rollback: true }),
     step: manifestStepOf(step, deployed, indexes.get(release)),
     limits: wanted?.limits,
     network: wanted?.network,

@@ -8,7 +8,14 @@ export { createInstall } from "../install/create-install.ts";
 export { gatherInstall } from "../install/gather-install.ts";
 export { decideInstall, type InstallDecision } from "../install/install-decision.ts";
 export { reconcileInstall } from "../install/install-loop.ts";
-export { deployInstall, destroyInstall, setupInstall } from "../install/installs.ts";
+
+export {
+  deployInstall,
+  destroyInstall,
+  forgetInstall,
+  setupInstall,
+} from "../install/installs.ts";
+
 export { runInInstall } from "../install/run-in-install.ts";
 export { cancelJob } from "../job/cancel-job.ts";
 export { issueJob } from "../job/issue-job.ts";
