@@ -1,5 +1,6 @@
 // The two loops that carry what is wanted to its end: one over installs, one over releases.
 
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Timers } from "@exclave/api";
 import { InstallId } from "@exclave/core";
 import type { ServerContext } from "./context.ts";
@@ -9,6 +10,8 @@ import { reconcileReleases } from "./release/release-loop.ts";
 import { renewStatements } from "./release/renew-statements.ts";
 
 const RELEASES = "releases";
+/** Of installs that are marked in one turn of the event loop. */
+const PAGE = 500;
 
 export interface ServerLoops {
   markInstall(id: string): void;
@@ -56,8 +59,15 @@ export function createServerLoops(
   };
 
   async function markedAll(): Promise<void> {
+    let cursor: string | undefined;
     try {
-      for (const { id } of await context().store.read.installs.all()) installs.mark(id);
+      do {
+        const { items, next } = await context().store.read.installs.keys({ limit: PAGE, cursor });
+        for (const id of items) installs.mark(id);
+        cursor = next ?? undefined;
+        // However many there are, sockets are read in between.
+        if (cursor !== undefined) await nextTurn();
+      } while (cursor !== undefined);
     } catch (reason) {
       log.error({ reason }, "the installs could not be looked at");
     }

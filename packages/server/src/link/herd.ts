@@ -7,7 +7,7 @@ const PINGS_PER_SECOND_MAX = 200;
 const PING_MS_MAX = 120_000;
 
 /** A server greets at least this many a second, and leaves half of its time to those that are here. */
-const GREETINGS_PER_SECOND = 50;
+const GREETINGS_PER_SECOND = 250;
 const SPREAD_MS = { least: 200, most: 300_000 };
 
 const AGE_MS = 8 * 60 * 60_000;

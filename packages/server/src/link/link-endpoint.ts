@@ -4,6 +4,7 @@ import type { X509Certificate } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { setImmediate } from "node:timers/promises";
 import { TLSSocket } from "node:tls";
 import {
   createSystemTimers,
@@ -26,6 +27,8 @@ const TICK_MS = 1_000;
 const SHOW_RECORD_EVERY_MS = 3 * 60_000;
 
 const TICKS_LATE_MAX = 3;
+/** Agents that are told something in one turn: each may cost a read and a frame. */
+const SLICE = 50;
 
 export interface LinkEndpointOptions {
   readonly pingMs: number;
@@ -75,7 +78,9 @@ export function createLinkEndpoint(
   const quotas = createAgentQuotas();
   const stopTicking = timers.every(tickMs, tick);
   let tickedAt = elapsedMs();
-  const show = () => live.each((session) => session.showRecord());
+  const inSlices = (tell: (session: LinkSession) => void) =>
+    void tellInSlices(live.sessions(), (one) => sessions.has(one) && tell(one), options.nextTurn);
+  const show = () => inSlices((session) => session.showRecord());
   const stopShowing = timers.every(SHOW_RECORD_EVERY_MS, show);
   let isClosing = false;
 
@@ -87,8 +92,8 @@ export function createLinkEndpoint(
     watchOf: (audience) => live.of(audience)?.watch,
     look: (audience) => live.of(audience)?.session.look(),
     revoked: (audience) => live.of(audience)?.session.revoked(),
-    trustChanged: () => live.each((session) => session.trustChanged()),
-    authoritiesChanged: () => live.each((session) => session.authoritiesChanged()),
+    trustChanged: () => inSlices((session) => session.trustChanged()),
+    authoritiesChanged: () => inSlices((session) => session.authoritiesChanged()),
     askCheckpoints: (audience) => isAsked(live.of(audience)),
     close,
   };
@@ -157,6 +162,18 @@ export function createLinkEndpoint(
     await untilEmpty(sessions, 1_000);
     for (const client of sockets.clients) client.terminate();
     await live.goodbyes();
+  }
+}
+
+/** What every agent is to be told, a few in each turn of the event loop. One that comes meanwhile is told in its greeting. */
+async function tellInSlices(
+  all: readonly LinkSession[],
+  tell: (session: LinkSession) => void,
+  nextTurn: () => Promise<void> = setImmediate,
+): Promise<void> {
+  for (let from = 0; from < all.length; from += SLICE) {
+    if (from > 0) await nextTurn();
+    for (const session of all.slice(from, from + SLICE)) tell(session);
   }
 }
 

@@ -17,7 +17,7 @@ export interface LiveAgents {
   of(audience: Audience): LiveAgent | undefined;
   /** How many there are of each kind. */
   counts(): ReadonlyMap<AgentRow["kind"], number>;
-  each(work: (session: LinkSession) => void): void;
+  sessions(): readonly LinkSession[];
   /** From now on this session speaks for the agent; one before it is sent away. */
   enter(session: LinkSession, agent: AgentRow): void;
   /** When the agent last looked at its components, by its own word. */
@@ -40,9 +40,7 @@ export function createLiveAgents(
   return {
     of: (audience) => live.get(audience),
     counts: () => counts,
-    each(work) {
-      for (const { session } of live.values()) work(session);
-    },
+    sessions: () => Array.from(live.values(), ({ session }) => session),
     enter,
     note,
     leave,

@@ -273,12 +273,22 @@ function offer(
   );
 }
 
+/** Whether a tick has anything to do: of many agents at rest hardly any, and none of those is to be troubled. */
+export function isTickDue(state: LinkState, now: number): boolean {
+  if (state.phase !== "live") return false;
+  const { ping, settings, certificate } = state;
+  return (
+    isResendDue(state, now) ||
+    isSilent(state, now) ||
+    (certificate !== undefined && now >= certificate.offerAt) ||
+    now - ping.sentAt >= settings.pingMs
+  );
+}
+
 function tick(state: LiveLink, now: number): LinkStep {
-  const { ping, settings, resend, certificate } = state;
-  if (resend.wantedFrom !== undefined && now - resend.at >= RESEND_EVERY_MS) {
-    return sendAgain(state, resend.wantedFrom, now);
-  }
-  if (now - ping.heardAt > settings.pingMs * 2.5) {
+  const { ping, resend, certificate, settings } = state;
+  if (isResendDue(state, now)) return sendAgain(state, resend.wantedFrom ?? 0, now);
+  if (isSilent(state, now)) {
     return step({ phase: "closed" }, { kind: "close", because: "the agent fell silent" });
   }
   if (certificate && now >= certificate.offerAt) {
@@ -289,6 +299,14 @@ function tick(state: LiveLink, now: number): LinkStep {
   if (now - ping.sentAt < settings.pingMs) return { state, effects: [] };
   const id = ping.id + 1;
   return step({ ...state, ping: { ...ping, id, sentAt: now } }, send({ type: "ping", id }));
+}
+
+function isResendDue({ resend }: LiveLink, now: number): boolean {
+  return resend.wantedFrom !== undefined && now - resend.at >= RESEND_EVERY_MS;
+}
+
+function isSilent({ ping, settings }: LiveLink, now: number): boolean {
+  return now - ping.heardAt > settings.pingMs * 2.5;
 }
 
 function heard(state: LiveLink, now: number): LiveLink {

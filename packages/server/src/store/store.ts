@@ -104,6 +104,8 @@ export interface Documents<Row> {
   list(page: Page): Promise<PageOf<Row>>;
   /** Oldest first, a page of them. */
   oldest(page: Page): Promise<PageOf<Row>>;
+  /** Oldest first, a page of their keys: of many rows of which nothing else is wanted. */
+  keys(page: Page): Promise<PageOf<string>>;
   /** Oldest first, all of them: for the few nouns that stay few. */
   all(): Promise<Row[]>;
 }

@@ -123,6 +123,25 @@ export function describeStore(
       await assert.rejects(store.read.channels.oldest({ limit: 3, cursor: "x" }), /cursor/);
     });
 
+    test("pages through the keys of rows, oldest first", async (t) => {
+      const { store } = await create(t);
+      await store.transaction(async (tx) => {
+        for (let n = 0; n < 5; n++) await tx.channels.put(channel(`c${n}`, "r"));
+      });
+      const all = await store.read.channels.all();
+
+      const first = await store.read.channels.keys({ limit: 3 });
+      const second = await store.read.channels.keys({ limit: 3, cursor: first.next ?? "" });
+
+      assert.equal(first.items.length, 3);
+      assert.equal(second.next, null);
+      const keys = [...first.items, ...second.items];
+      assert.deepEqual(
+        keys,
+        all.map(({ app, name }) => channelKey(app, name)),
+      );
+    });
+
     test("pages through rows, newest first, none twice and none missing", async (t) => {
       const { store } = await create(t);
       await store.transaction(async (tx) => {

@@ -15,6 +15,7 @@ import type { ServerContext } from "../../context.ts";
 import type { AgentRow } from "../../store/rows.ts";
 import type { PresentedCertificate } from "../../tls/certificate-rules.ts";
 import type { LinkInput, LinkSettings } from "../link-state.ts";
+import { isTickDue } from "../server-core.ts";
 import { type AgentFrames, createAgentFrames } from "./agent-frames.ts";
 import type { AgentQuotas } from "./agent-quota.ts";
 import { createLinkConnection, type LinkConnection } from "./link-connection.ts";
@@ -97,6 +98,7 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     showRecord: () => inTurn(() => documents.sendCheckpoint()),
     askCheckpoints: () => documents.askCheckpoints(),
     tick() {
+      if (!isTickDue(connection.state, now())) return;
       // An agent that has to wait is not pinged meanwhile: what it said is still to be read.
       if (!inbox.isFull()) inbox.add({ read: async () => ({ kind: "tick", now: now() }) });
     },

@@ -42,6 +42,8 @@ export function createMemoryDocuments<Row>(
     },
     list: async (page, filter = {}) => pageOf(matching(filter), page, read),
     oldest: async (page) => pageAfter([...table.rows()], page, read),
+    keys: async (page) =>
+      pageAfter([...table.rows()], page, ({ body }) => columnsOf(body as Row).key),
     all: async () => Array.from(table.rows(), read),
     where: async (filter) => matching(filter).map(read),
     whereOpen: async (filter) => matching({ ...filter, state: OPEN_STATUSES }).map(read),

@@ -3,7 +3,7 @@
 import { Failure } from "@exclave/core";
 import { type Kysely, type SelectQueryBuilder, sql } from "kysely";
 import type { z } from "zod";
-import type { PageOf } from "../store.ts";
+import type { Page, PageOf } from "../store.ts";
 import type { Columns, IndexedDocuments, NounOptions, NounTable } from "../tables.ts";
 import { type Database, OPEN_JOBS } from "./database.ts";
 import type { RowCache } from "./row-cache.ts";
@@ -42,7 +42,7 @@ export function createDocuments<Row>(
 ): IndexedDocuments<Row> {
   // The columns differ by noun; this file alone writes and reads them, by the names given above.
   const db = database as unknown as Kysely<Nouns>;
-  const { find, count } = createFinder(db, statements, table);
+  const { find, keys, count } = createFinder(db, statements, table);
 
   return {
     async get(key) {
@@ -83,6 +83,7 @@ export function createDocuments<Row>(
       return numAffectedRows > 0n;
     },
     ...createPages(find, read),
+    keys,
     async all() {
       return (await find("all", {}, (query) => query.orderBy("ordinal"))).map(read);
     },
@@ -121,6 +122,7 @@ interface Finder {
     refine: (query: Query) => Query,
     more?: readonly unknown[],
   ) => Promise<readonly Stored[]>;
+  readonly keys: (page: Page) => Promise<PageOf<string>>;
   readonly count: (filter: Columns) => Promise<number>;
 }
 
@@ -176,6 +178,20 @@ function createFinder(db: Kysely<Nouns>, statements: Statements, table: NounTabl
         refine(matching(filter).select(["ordinal", "key", "body"])),
       );
       return rows;
+    },
+    async keys({ limit, cursor }) {
+      const values = [cursor === undefined ? 0 : ordinalOf(cursor), limit + 1] as const;
+      const { rows } = await statements.run<Omit<Stored, "body">>(`${table} keys`, values, () =>
+        db
+          .selectFrom(table)
+          .select(["ordinal", "key"])
+          .where("ordinal", ">", values[0])
+          .orderBy("ordinal")
+          .limit(values[1]),
+      );
+      const last = rows.length > limit ? rows[limit - 1] : undefined;
+      const items = rows.slice(0, limit).map(({ key }) => key);
+      return { items, next: last ? String(last.ordinal) : null };
     },
     async count(filter) {
       const query = matching(filter).select((on) => on.fn.countAll().as("rows"));

@@ -31,7 +31,7 @@ export function sqlTables(db: Kysely<Database>, options: SqlTablesOptions = {}):
   const reach = { statements, rows: shared.rows, own };
   return createTables({
     documents: (...noun) => createDocuments(db, reach, ...noun),
-    outbox: createOutbox(db, statements),
+    outbox: createOutbox(db, reach),
     audit: createAudit(db, headKept, statements),
     nextIssueNo: async (audience) => {
       const next = sql`
