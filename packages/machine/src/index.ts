@@ -1,4 +1,10 @@
 export * from "./ca-fingerprint.ts";
+export {
+  type CertificateKind,
+  type CertificateWish,
+  type Issuer,
+  makeCertificate,
+} from "./certificate/certificate.ts";
 export * from "./durable-files.ts";
 export * from "./durable-files-sync.ts";
 export * from "./file-lock.ts";

@@ -5,6 +5,7 @@ import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Failure, JOB_ENVIRONMENT, JobDocument, type ResultLine } from "@exclave/core";
+import { fetchFiles } from "./fetch-files.ts";
 import { createLineWriter } from "./line-writer.ts";
 import { runJob } from "./run-job.ts";
 
@@ -53,6 +54,7 @@ async function readJob(): Promise<{ jobDirectory: string; document: JobDocument 
     const message = `${JOB_ENVIRONMENT.jobDirectory} is not set; the runner works inside a job only`;
     throw new Failure("invalid", message);
   }
+  await fetchFiles({ environment: process.env, jobDirectory, signal: controller.signal });
   try {
     const text = await readFile(join(jobDirectory, "job.json"), "utf8");
     return { jobDirectory, document: JobDocument.parse(JSON.parse(text)) };

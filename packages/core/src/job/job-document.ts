@@ -55,7 +55,7 @@ export const JobDocument = z.object({
 });
 export type JobDocument = z.infer<typeof JobDocument>;
 
-/** Environment of every job: paths only, never values. */
+/** Environment of every job: where things are, never a secret. */
 export const JOB_ENVIRONMENT = {
   /** Directory with job.json; the job's own, removed after it. */
   jobDirectory: "EXCLAVE_JOB_DIR",
@@ -65,4 +65,10 @@ export const JOB_ENVIRONMENT = {
   runDirectory: "EXCLAVE_RUN_DIR",
   /** A socket that leads to the install's registry, for a job that has no network to reach it by. */
   registrySocket: "EXCLAVE_REGISTRY_SOCKET",
+  /** Where a job that shares no disk with its agent fetches its files from, once; the next two go with it. */
+  documentUrl: "EXCLAVE_DOCUMENT_URL",
+  /** In PEM, who vouches for that place. */
+  documentCa: "EXCLAVE_DOCUMENT_CA",
+  /** The file with the token that says which job asks. */
+  documentToken: "EXCLAVE_DOCUMENT_TOKEN",
 } as const;

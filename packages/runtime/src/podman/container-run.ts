@@ -64,7 +64,7 @@ function exitOf({ State: { ExitCode, OOMKilled } }: Container): JobExit {
 }
 
 /** Engines tell a death by signal as 128 and its number; a program may also exit so by itself. */
-function signalOf(code: number): string | undefined {
+export function signalOf(code: number): string | undefined {
   const found = Object.entries(constants.signals).find(([, number]) => number === code - 128);
   return found?.[0];
 }

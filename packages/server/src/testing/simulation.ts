@@ -1,6 +1,7 @@
 // What the simulation runs of the server: the production shells, and the ports in memory that it hands
 // them; and what tests that span packages begin with. Not part of the public surface.
 
+export { makeCertificate } from "@exclave/machine";
 export { createRepeats } from "../access/repeats.ts";
 export { openCheckpoints } from "../audit/checkpoints.ts";
 export type { ServerContext } from "../context.ts";
@@ -37,7 +38,6 @@ export {
 export type { AgentRow, InstallRow, JobRow, ReleaseRow } from "../store/rows.ts";
 export type { Store } from "../store/store.ts";
 export { openAuthority } from "../tls/authority.ts";
-export { makeCertificate } from "../tls/certificate.ts";
 export type { Trust } from "../trust/trust.ts";
 export { temporaryDirectory } from "./temporary-directory.ts";
 export { type TestServer, testServer, until } from "./test-server.ts";

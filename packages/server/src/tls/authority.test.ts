@@ -4,9 +4,9 @@ import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { Failure } from "@exclave/core";
+import { makeCertificate } from "@exclave/machine";
 import { temporaryDirectory } from "../testing/temporary-directory.ts";
 import { openAuthority } from "./authority.ts";
-import { makeCertificate } from "./certificate.ts";
 
 const NOW = Date.UTC(2030, 0, 1);
 const now = () => NOW;

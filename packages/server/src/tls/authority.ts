@@ -11,7 +11,7 @@ import {
 } from "node:crypto";
 import { join } from "node:path";
 import { Failure } from "@exclave/core";
-import { caFingerprint, readIfThere, writeDurably } from "@exclave/machine";
+import { caFingerprint, makeCertificate, readIfThere, writeDurably } from "@exclave/machine";
 import {
   finishRotation,
   type NextAuthority,
@@ -19,7 +19,6 @@ import {
   removeOld,
   writeRotation,
 } from "./authority-files.ts";
-import { makeCertificate } from "./certificate.ts";
 
 const DAY_MS = 86_400_000;
 const AUTHORITY_DAYS = 3_650;
