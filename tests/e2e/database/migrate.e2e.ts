@@ -45,7 +45,7 @@ test("a tenant moves from SQLite to PostgreSQL", { skip }, async (t) => {
   });
 
   await t.test(
-    "goes on where it was: nothing is deployed again, the record continues",
+    "resumes where it was: nothing is deployed again, the record continues",
     async () => {
       await world.up();
       await untilHealthy(world, "acme");

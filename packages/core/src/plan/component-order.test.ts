@@ -62,6 +62,13 @@ describe("a component's job", () => {
     assert.equal(deployedBy({ ...STEP, kind: "plan" }, facts).release, "r2");
   });
 
+  test("leaves what is there where just that is applied again", () => {
+    const facts = { there: THERE, release: RELEASE, app: APP, inputs: {} };
+
+    assert.equal(deployedBy({ ...STEP, isAsIs: true }, facts), THERE);
+    assert.equal(deployedBy(STEP, facts).release, "r2");
+  });
+
   test("says how often its health is looked up, where its plugin has a status", () => {
     const components = [{ name: "api", statusEverySeconds: 5 }];
     const every = (app: object, release: typeof RELEASE | undefined) =>
@@ -103,8 +110,9 @@ describe("the release floor", () => {
     assert.equal(floorAfter(floor, older, [{ kind: "apply" }]), floor);
   });
 
-  test("stays where something is only taken down", () => {
+  test("stays where something is only taken down, or applied again as it is", () => {
     assert.equal(floorAfter(floor, newer, [{ kind: "destroy" }]), floor);
+    assert.equal(floorAfter(floor, newer, [{ kind: "apply", isAsIs: true }]), floor);
     assert.equal(floorAfter(floor, newer, []), floor);
   });
 });

@@ -105,6 +105,6 @@ async function killContainer(place: PodmanPlace, name: JobName): Promise<void> {
 
 async function signalContainer(place: PodmanPlace, name: JobName, signal: string): Promise<void> {
   const path = enginePath(`/containers/${engineName(place, name)}/kill`, { signal });
-  // Gone, ended since it was looked at, or vanished behind the engine's back: who asked looks again.
+  // Gone, ended since it was looked at, or vanished behind the engine's back: the caller inspects it.
   await place.engine.send("POST", path, { expected: [404, 409, 500] });
 }

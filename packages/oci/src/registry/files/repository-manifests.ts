@@ -137,7 +137,7 @@ export function createRepositoryManifests(
   }
 }
 
-/** From the link on its blobs are safe; but one may have been deleted while it was written: `check` looks again. */
+/** From the link on its blobs are safe; but one may have been deleted while it was written: `check` verifies them. */
 async function writeLink(
   link: string,
   content: ManifestLink,
