@@ -1,5 +1,7 @@
-import { type AgentView, listAgents, revokeAgent } from "@exclave/api";
-import type { Command } from "commander";
+import { resolve } from "node:path";
+import { type AgentView, createJoin, listAgents, revokeAgent } from "@exclave/api";
+import { writeDurably } from "@exclave/machine";
+import { Argument, type Command } from "commander";
 import { z } from "zod";
 import { listAll } from "../connection/pages.ts";
 import { table, time } from "../output/output.ts";
@@ -7,6 +9,16 @@ import { handler, type Invocation, toneOf } from "../program/cli.ts";
 import { confirmByName } from "../program/confirm.ts";
 import { plainEnvironment, programOf, runProgram } from "../program/package-program.ts";
 import { CliProblem, ExitWith } from "../program/problem.ts";
+
+type VendorKind = "build" | "setup";
+
+const JoinOptions = z.object({ out: z.string().optional() });
+
+const RunOptions = z.object({
+  home: z.string(),
+  joinFile: z.string().optional(),
+  images: z.string().optional(),
+});
 
 const RevokeOptions = z.object({ because: z.string().optional(), yes: z.boolean().default(false) });
 
@@ -68,6 +80,8 @@ export function addAgentCommands(program: Command, invocation: Invocation): void
       }),
     );
 
+  addVendorAgents(agent, invocation);
+
   agent
     .command("checkpoints")
     .description("print what an agent on this machine saw of the server's record, as it was signed")
@@ -82,6 +96,64 @@ export function addAgentCommands(program: Command, invocation: Invocation): void
         if (code !== 0) throw new ExitWith(code);
       }),
     );
+}
+
+/** The vendor's own two, where `up` does not run them: a build agent and a setup agent. */
+function addVendorAgents(agent: Command, invocation: Invocation): void {
+  agent
+    .command("join")
+    .description(
+      "make the single-use string with which a build or setup agent joins; keep it secret",
+    )
+    .addArgument(kindArgument())
+    .option("--out <file>", "write it there, for its owner's eyes alone, instead of to stdout")
+    .action(
+      handler(invocation, JoinOptions, async ({ cli, options }, kind: VendorKind) => {
+        const client = await cli.connect();
+        const made = await client.call(createJoin, { body: { kind } });
+        const { joinString, expiresAt } = made;
+        cli.say(`it works once, until ${time(expiresAt)}`);
+        if (options.out === undefined) {
+          return cli.print({ value: made, text: () => joinString, names: () => [joinString] });
+        }
+        await writeDurably(resolve(invocation.directory, options.out), `${joinString}\n`);
+        cli.print({
+          value: { expiresAt, file: options.out },
+          text: () => `written to ${options.out}`,
+          names: () => [],
+        });
+      }),
+    );
+
+  agent
+    .command("run")
+    .description("run a build or setup agent in the foreground")
+    .addArgument(kindArgument())
+    .requiredOption("--home <directory>", "where it keeps its identity, its journal and its work")
+    .option(
+      "--join-file <file>",
+      "what `agent join` made; needed once, and removed when it is spent",
+    )
+    .option("--images <directory>", "a layout of images to publish; for a build agent")
+    .action(
+      handler(invocation, RunOptions, async ({ options }, kind: VendorKind) => {
+        const { home, joinFile, images } = options;
+        const given = { "--home": home, "--join-file": joinFile, "--images": images };
+        const args = Object.entries(given).flatMap(([name, value]) =>
+          value === undefined ? [] : [name, value],
+        );
+        const code = await runProgram(invocation, {
+          program: programOf("@exclave/agent"),
+          args: [kind, ...args],
+          environment: plainEnvironment(invocation.environment),
+        });
+        if (code !== 0) throw new ExitWith(code);
+      }),
+    );
+}
+
+function kindArgument(): Argument {
+  return new Argument("<kind>", "build or setup").choices(["build", "setup"]);
 }
 
 function stateOf({ status, revokedAt }: AgentView): string {

@@ -17,6 +17,7 @@ const BY_ITSELF: Record<string, string> = {
   "the sync ends": "a sync is a job",
   "the sync has brought it": "the sync is a step of the same plan, or has a hold of its own",
   "# is deployed": "that component is planned, or has a hold of its own",
+  "# is applied again": "that apply is a step of the same plan, or has a hold of its own",
   "# is destroyed": "that component is planned, or has a hold of its own",
   "# is deployed without it": "that component is planned, or has a hold of its own",
   "the agent's inventory has come": "a connected agent sends it when it is welcomed",
