@@ -88,6 +88,7 @@ export function createAgentSide(world: World, home: Home, server: ServerSide): A
     const started = startLife(world, `${home.name} agent`, () => {
       for (const socket of sockets) socket.die();
       sockets.clear();
+      if (world.losesRuntimes && world.isTroubled) home.runtime.wipe();
       life = undefined;
       always.after(1 + world.dice.below(RESTART_MS_MAX * world.pace), start);
     });
@@ -168,12 +169,19 @@ export function createAgentSide(world: World, home: Home, server: ServerSide): A
   function dial(): SimulatedSocket {
     const { agentEnd, serverEnd } = createPipe(world, home.name);
     agentEnd.onSay = (data) => watchSaid(world, home, data);
+    if (world.sabotage === "kills-pass-for-cancels") agentEnd.alter = withoutKills;
     limitCredit(world, agentEnd, serverEnd);
     sockets.add(agentEnd);
     agentEnd.on("close", () => sockets.delete(agentEnd));
     server.accept(serverEnd, home.audience);
     return agentEnd;
   }
+}
+
+const KILLED = /"outcome":\{"kind":"failed","code":"killed",[^}]*\}/;
+
+function withoutKills(data: string | Uint8Array): string | Uint8Array {
+  return typeof data === "string" ? data.replace(KILLED, '"outcome":{"kind":"cancelled"}') : data;
 }
 
 type MemorySpool = ReturnType<typeof createMemorySpool>;

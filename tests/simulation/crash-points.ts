@@ -16,16 +16,25 @@ export async function crashPoints(): Promise<readonly string[]> {
   return world.points;
 }
 
-export async function crashAt(point: number, sabotage?: Sabotage): Promise<SimulationReport> {
-  const parts = await play(point, sabotage);
+export interface CrashOptions {
+  readonly sabotage?: Sabotage;
+  /** With an agent, what its runtime knows is lost. */
+  readonly losesRuntimes?: boolean;
+}
+
+export async function crashAt(
+  point: number,
+  options: CrashOptions = {},
+): Promise<SimulationReport> {
+  const parts = await play(point, options);
   await comeToRest(parts);
   await checkAtRest(parts);
   const { violations, trace } = parts.world;
   return { seed: point, violations, trace, jobs: 0 };
 }
 
-async function play(crashAtPoint: number, sabotage: Sabotage = "none"): Promise<Parts> {
-  const world = createWorld({ seed: SEED, crashAtPoint, sabotage });
+async function play(crashAtPoint: number, options: CrashOptions = {}): Promise<Parts> {
+  const world = createWorld({ seed: SEED, crashAtPoint, ...options });
   const parts = await begin(world);
   const { operator } = parts;
   await operator.create("acme");

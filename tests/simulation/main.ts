@@ -3,7 +3,7 @@
 // instead, every crash of a reference scenario, one by one.
 
 import { parseArgs } from "node:util";
-import { crashAt, crashPoints } from "./crash-points.ts";
+import { type CrashOptions, crashAt, crashPoints } from "./crash-points.ts";
 import { simulate } from "./simulate.ts";
 
 const { values } = parseArgs({
@@ -56,17 +56,27 @@ console.log(`${seeds.length} seeds, ${failed} violations (${jobs} jobs, ${paces.
 process.exitCode = failed > 0 ? 1 : 0;
 
 async function strikeAll(): Promise<number> {
-  const count = (await crashPoints()).length;
+  const points = await crashPoints();
   let broken = 0;
-  for (let point = 1; point <= count; point++) {
-    const { violations } = await crashAt(point);
-    if (violations.length === 0) continue;
+  let lost = 0;
+  for (const [index, name] of points.entries()) {
+    await strike(index + 1, {});
+    if (!name.startsWith("after") || !name.endsWith("agent runtime.start")) continue;
+    lost++;
+    await strike(index + 1, { losesRuntimes: true });
+  }
+  const also = `${lost} of them also with the runtime lost`;
+  console.log(`${points.length} crash points (${also}), ${broken} violations`);
+  return broken > 0 ? 1 : 0;
+
+  async function strike(point: number, options: CrashOptions): Promise<void> {
+    const { violations } = await crashAt(point, options);
+    if (violations.length === 0) return;
     broken++;
-    console.log(`crash point ${point} broke a promise:`);
+    const what = options.losesRuntimes ? " with the runtime lost" : "";
+    console.log(`crash point ${point}${what} broke a promise:`);
     for (const violation of new Set(violations)) console.log(`  - ${violation}`);
   }
-  console.log(`${count} crash points, ${broken} violations`);
-  return broken > 0 ? 1 : 0;
 }
 
 function whole(text: string, option: string): number {

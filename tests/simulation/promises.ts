@@ -167,6 +167,12 @@ function checkJob({ world, server, agents, operator }: Parts, job: JobRow): void
   if (status === "succeeded") {
     must(world, started?.ok === true, "the row's outcome is the real one", `${name} ${status}`);
   }
+  if (status === "cancelled" && !server.disk.isSetBack) {
+    const isAsked = server.disk.data.audit.some(
+      ({ action, subject }) => action === "job.cancel_requested" && subject === id,
+    );
+    must(world, isAsked, "a job is cancelled only when somebody asked", name);
+  }
   if (status === "failed" || status === "cancelled") {
     must(world, started?.ok !== true, "the row's outcome is the real one", `${name} ${status}`);
   }

@@ -147,8 +147,7 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
   const now = () => world.time.now as Instant;
   const durable = onDisk(world, disk);
   const memory = createMemoryStore({ disk, beforeCommit, isTrusted: true });
-  const isUnrecorded = world.sabotage === "refusals-are-unrecorded";
-  const store = life.port("store", isUnrecorded ? withoutRefusals(memory) : memory);
+  const store = life.port("store", sabotaged(world, memory));
   const installs = createReconcileLoop({
     reconcile: async (id) => {
       const until = await reconcileInstall(context, InstallId.parse(id));
@@ -264,6 +263,27 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
       throw new Error("SQLITE_IOERR: disk I/O error");
     }
   }
+}
+
+function sabotaged({ sabotage }: World, store: Store): Store {
+  if (sabotage === "refusals-are-unrecorded") return withoutRefusals(store);
+  return sabotage === "unknown-looks-unbegun" ? repeatingLost(store) : store;
+}
+
+function repeatingLost(store: Store): Store {
+  return {
+    ...store,
+    transaction: (work) =>
+      store.transaction((tx) => {
+        const put: typeof tx.components.put = (row) => {
+          const { lastFailure } = row;
+          if (lastFailure?.code !== "lost") return tx.components.put(row);
+          const { mayRepeat: _, ...repeated } = lastFailure;
+          return tx.components.put({ ...row, lastFailure: repeated });
+        };
+        return work({ ...tx, components: { ...tx.components, put } });
+      }),
+  };
 }
 
 function withoutRefusals(store: Store): Store {

@@ -70,16 +70,28 @@ test("the reference scenario has its crash points, and some of them are struck h
 const ONCE = "what runs at most once is not run again by itself";
 
 test("notices in a crash after a start when work looks unbegun", async () => {
-  const points = await crashPoints();
-  const starts = points.flatMap((point, index) =>
-    point === "after acme agent runtime.start" ? [index + 1] : [],
-  );
+  const starts = await pointsOf("after acme agent runtime.start");
   assert.ok(starts.length > 5, `only ${starts.length}`);
   const broken: string[] = [];
   const found: string[] = [];
   for (const point of starts) {
     broken.push(...(await crashAt(point)).violations);
-    found.push(...(await crashAt(point, "work-looks-unbegun")).violations);
+    found.push(...(await crashAt(point, { sabotage: "work-looks-unbegun" })).violations);
+  }
+
+  assert.deepEqual(broken, []);
+  assert.ok(found.some((violation) => violation.startsWith(ONCE)));
+});
+
+test("notices in a crash that loses the runtime when unknown looks unbegun", async () => {
+  const starts = await pointsOf("after acme agent runtime.start");
+  const broken: string[] = [];
+  const found: string[] = [];
+  for (const point of starts) {
+    const lost = { losesRuntimes: true };
+    broken.push(...(await crashAt(point, lost)).violations);
+    const sabotage = "unknown-looks-unbegun";
+    found.push(...(await crashAt(point, { ...lost, sabotage })).violations);
   }
 
   assert.deepEqual(broken, []);
@@ -87,7 +99,8 @@ test("notices in a crash after a start when work looks unbegun", async () => {
 });
 
 // Each rule broken on purpose: a simulation that cannot fail would prove nothing.
-const BROKEN: Record<Exclude<Sabotage, "none" | "work-looks-unbegun">, string> = {
+const BY_POINT = ["none", "work-looks-unbegun", "unknown-looks-unbegun"] as const;
+const BROKEN: Record<Exclude<Sabotage, (typeof BY_POINT)[number]>, string> = {
   "agent-acts-before-commit": "a command is acknowledged only when it is journaled",
   "server-acks-before-commit": "an event is acknowledged only when it is committed",
   "launches-are-forgotten": "an attempt is launched at most once",
@@ -103,6 +116,7 @@ const BROKEN: Record<Exclude<Sabotage, "none" | "work-looks-unbegun">, string> =
   "ends-are-forgotten": "an end is told once",
   "refusals-are-unrecorded": "a refusal is on record",
   "logs-are-rewritten": "a log is what its job said, byte for byte",
+  "kills-pass-for-cancels": "a job is cancelled only when somebody asked",
 };
 
 for (const [sabotage, promise] of Object.entries(BROKEN)) {
@@ -122,4 +136,8 @@ for (const [sabotage, promise] of Object.entries(BROKEN)) {
 
 function seeds(count: number, first = 1): number[] {
   return Array.from({ length: count }, (_, index) => first + index);
+}
+
+async function pointsOf(name: string): Promise<number[]> {
+  return (await crashPoints()).flatMap((point, index) => (point === name ? [index + 1] : []));
 }

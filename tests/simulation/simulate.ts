@@ -216,8 +216,11 @@ async function strike(parts: Parts): Promise<void> {
   if (dice.chance(0.08)) side.cut();
   if (dice.chance(0.1) && (await server.read.installs.all()).length > 0) server.backUp();
   if (world.strikes("machine-restarts")) {
-    note(world, `the machine of ${home.name} restarts`);
-    home.runtime.killAll();
+    // Every other second: which of both it is costs no roll, and leaves the rest of the world as it was.
+    const isInOrder = Math.floor(world.time.now / 1_000) % 2 === 0;
+    note(world, `the machine of ${home.name} restarts${isInOrder ? " in order" : ""}`);
+    if (isInOrder) home.runtime.shutDown();
+    else home.runtime.killAll();
     side.crash("with its machine");
   }
   home.isDiskFull = world.strikes("disk-full");

@@ -15,6 +15,10 @@ export interface SimulatedRuntime {
   left(): JobName[];
   /** The machine it runs on fails: nothing of it is left but what was on disk. */
   killAll(): void;
+  /** The machine is shut down in order: every program is asked to end, and does. */
+  shutDown(): void;
+  /** Its disk is lost with the machine: nobody can say any more what ever ran. */
+  wipe(): void;
 }
 
 export interface Started {
@@ -74,6 +78,7 @@ export function createSimulatedRuntime(world: World, options: RuntimeOptions): S
   const runs = new Map<JobName, Run>();
   const history = new Map<JobName, Started>();
   const denied = new Set<JobName>();
+  const forgotten = new Set<JobName>();
   const timers = world.time.timersFor(() => true);
 
   const port: JobRuntime = {
@@ -112,18 +117,27 @@ export function createSimulatedRuntime(world: World, options: RuntimeOptions): S
     port,
     history,
     left: () => [...runs.keys()],
-    killAll() {
-      const because = "the machine was restarted";
-      for (const run of runs.values()) if (!run.exit) end(run, { kind: "lost", because });
+    killAll: () => endAll({ kind: "lost", because: "the machine was restarted" }),
+    shutDown: () => endAll({ kind: "signal", signal: "SIGTERM" }),
+    wipe() {
+      endAll({ kind: "lost", because: "the machine was lost" });
+      for (const job of runs.keys()) forgotten.add(job);
+      runs.clear();
     },
   };
+
+  function endAll(exit: JobExit): void {
+    for (const run of runs.values()) end(run, exit);
+  }
 
   function begin({ name: job, files }: JobSpec): void {
     const isForgotten = world.sabotage === "launches-are-forgotten" || looksUnbegun(job);
     if (runs.has(job) && !isForgotten) return;
     note(world, `${name} runtime starts ${job}`);
     const document = JobDocument.parse(JSON.parse(files["job.json"] ?? "{}"));
-    const before = history.get(job);
+    // What nobody remembers is launched again under its name, unless it may run only once.
+    const isAnew = forgotten.delete(job) && !isOnce(job);
+    const before = isAnew ? undefined : history.get(job);
     const fresh = { name: job, document, startedAt: world.time.now, times: 0, said: "" };
     const started: Started = before ?? fresh;
     started.times++;

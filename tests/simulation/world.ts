@@ -38,7 +38,11 @@ export type Sabotage =
   /** The server keeps no record of what an agent refused. */
   | "refusals-are-unrecorded"
   /** The spool writes other bytes than it was given, and gives the digest of those. */
-  | "logs-are-rewritten";
+  | "logs-are-rewritten"
+  /** An agent says of what was killed that it was cancelled. */
+  | "kills-pass-for-cancels"
+  /** The server takes an end that nobody knows for one of what never began. */
+  | "unknown-looks-unbegun";
 
 /** Faults that strike by chance while there is trouble. */
 export type Fault =
@@ -70,6 +74,8 @@ export interface World {
   readonly points: string[];
   /** Machines made for agents, so far. */
   homes: number;
+  /** An agent that crashes takes what its runtime knows with it. */
+  readonly losesRuntimes: boolean;
   /** Whether the process that is at this point crashes here. */
   crashesAt(point: string): boolean;
   strikes(fault: Fault): boolean;
@@ -82,6 +88,7 @@ export interface WorldOptions {
   readonly chances?: Partial<Readonly<Record<Fault, number>>>;
   /** Crash at exactly this point and nowhere else. */
   readonly crashAtPoint?: number | undefined;
+  readonly losesRuntimes?: boolean | undefined;
 }
 
 export const START_AT = 1_800_000_000_000;
@@ -100,6 +107,7 @@ export function createWorld(options: WorldOptions): World {
     trace: [],
     points: [],
     homes: 0,
+    losesRuntimes: options.losesRuntimes ?? false,
     crashesAt(point) {
       if (!world.isTroubled) return false;
       world.points.push(point);
