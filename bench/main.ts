@@ -10,6 +10,7 @@ import { type Bench, type Figure, printFigure, say } from "./figure.ts";
 import { FLOOD_BENCHES } from "./flood.ts";
 import { AGENTS_BENCHES } from "./load/agents.ts";
 import { DISPATCH_BENCHES } from "./load/dispatch.ts";
+import { DRAIN_BENCHES } from "./load/drain.ts";
 import { HERD_BENCHES } from "./load/herd.ts";
 import { PLANNER_BENCHES } from "./load/planner-scale.ts";
 import { PODMAN_BENCHES } from "./podman.ts";
@@ -24,6 +25,7 @@ const BENCHES: readonly Bench[] = [
   ...HERD_BENCHES,
   ...AGENTS_BENCHES,
   ...PLANNER_BENCHES,
+  ...DRAIN_BENCHES,
   ...PODMAN_BENCHES,
 ];
 

@@ -2,6 +2,7 @@
 
 import {
   AGENT_CAPABILITIES,
+  AUTHORITIES,
   CERTIFICATES,
   type Grant,
   helloBytes,
@@ -161,9 +162,10 @@ function sayHello(
   const { identity, bootId, version, platform, runtime } = self;
   const { agent, keyGeneration, identityKey } = identity;
   const proof = signWith(identityKey, helloBytes(nonce, agent, bootId));
-  const capabilities = AGENT_CAPABILITIES.filter((name) =>
-    name === CERTIFICATES ? certificate : authorities,
-  );
+  const capabilities = AGENT_CAPABILITIES.filter((name) => {
+    if (name === CERTIFICATES) return certificate;
+    return name === AUTHORITIES ? authorities : true;
+  });
   const known = authorities && { authorities: authorities.fingerprints() };
   const about = { agent, version, platform, runtime, capabilities };
   const life = { keyGeneration, bootId, ...facts, ...known, clockMs: now(), proof };

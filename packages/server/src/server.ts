@@ -157,8 +157,9 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   async function close(stopUpkeep: () => Promise<void>): Promise<void> {
     certificate?.stop();
     context.followers.stop();
-    await link.close();
+    // Nothing new is directed by a server that stops.
     await loops.stop();
+    await link.close({ isAlone: options.databaseUrl === undefined });
     await context.apps.close();
     await rest.app.close();
     await registry.close();

@@ -98,6 +98,7 @@ const FRAMES: { readonly [Type in FrameType]: Extract<Frame, { type: Type }> } =
   certificate: { type: "certificate", certificate: "pem" },
   authorities: { type: "authorities", certificates: ["pem"] },
   ping: { type: "ping", id: 1 },
+  drain: { type: "drain", afterMs: 1, because: "b" },
   goaway: { type: "goaway", code: "c", because: "b", retryAfterMs: 1, permanent: false },
   unreadable_command: { type: "unreadable_command", seq: 9, about: undefined, because: "b" },
 };
@@ -159,7 +160,7 @@ const NOTHING = "-";
 // biome-ignore format: a table reads as a table.
 const WHILE_UP = {
   challenge: "hello", log_ack: NOTHING, join: NOTHING, trust: "note, keep alarm, say alarm",
-  checkpoint: "→ leaving, note, keep alarm, say alarm", checkpoints_want: NOTHING, certificate: "keep_certificate", authorities: "keep_authorities", ping: "send pong", goaway: "close",
+  checkpoint: "→ leaving, note, keep alarm, say alarm", checkpoints_want: NOTHING, certificate: "keep_certificate", authorities: "keep_authorities", ping: "send pong", drain: NOTHING, goaway: "close",
   unreadable_command: "keep alarm+down_acked, send ack, say alarm", foreign_exited: NOTHING, status_seen: NOTHING,
   noticed: "note, keep alarm, say alarm", published: "keep images_published, say images_published",
   publish_failed: NOTHING, disk: NOTHING, tick: NOTHING,
@@ -170,7 +171,7 @@ const WHILE_UP = {
 const TABLE: Record<Row, Record<Input, string>> = {
   down: {
     challenge: "hello", welcome: "→ up", ack: NOTHING, resend: NOTHING, log_ack: NOTHING, grant: NOTHING,
-    join: NOTHING, trust: NOTHING, checkpoint: NOTHING, checkpoints_want: NOTHING, certificate: "keep_certificate", authorities: NOTHING, ping: NOTHING, goaway: "close", unreadable_command: NOTHING,
+    join: NOTHING, trust: NOTHING, checkpoint: NOTHING, checkpoints_want: NOTHING, certificate: "keep_certificate", authorities: NOTHING, ping: NOTHING, drain: NOTHING, goaway: "close", unreadable_command: NOTHING,
     restored: "remove", foreign_exited: NOTHING, disconnected: NOTHING, inspected: NOTHING, launched: NOTHING,
     not_launched: NOTHING, spooled: NOTHING, exited: NOTHING, status_seen: NOTHING, noticed: "note, keep alarm",
     published: "keep images_published", publish_failed: NOTHING, disk: NOTHING, tick: NOTHING, job_offer: NOTHING,
@@ -185,7 +186,7 @@ const TABLE: Record<Row, Record<Input, string>> = {
   leaving: {
     challenge: "hello", welcome: "→ up, say alarm", ack: "keep events_acked", resend: "say alarm", log_ack: NOTHING,
     grant: NOTHING, join: NOTHING, trust: NOTHING, checkpoint: NOTHING, checkpoints_want: NOTHING, certificate: NOTHING, authorities: NOTHING, ping: "send pong",
-    goaway: "close", unreadable_command: NOTHING, restored: "remove", foreign_exited: NOTHING,
+    drain: NOTHING, goaway: "close", unreadable_command: NOTHING, restored: "remove", foreign_exited: NOTHING,
     disconnected: "→ down", inspected: NOTHING, launched: NOTHING, not_launched: NOTHING, spooled: NOTHING,
     exited: NOTHING, status_seen: NOTHING, noticed: "note, keep alarm, say alarm",
     published: "keep images_published, say images_published", publish_failed: NOTHING, disk: NOTHING, tick: NOTHING,

@@ -85,6 +85,9 @@ export function handleFrame(turn: Turn, frame: ServerFrame | UnreadableCommand):
       return;
     case "authorities":
       return act(turn, { kind: "keep_authorities", certificates: frame.certificates });
+    // When to leave is the connection's to know: jobs and journal go on as they are.
+    case "drain":
+      return;
     case "ping":
       return send(turn, { type: "pong", id: frame.id, looks: looks(turn) });
     default:

@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { createSystemTimers, STABLE_MS } from "@exclave/api";
+import { createSystemTimers, DRAINING, STABLE_MS } from "@exclave/api";
 import { WebSocketServer } from "ws";
 import { silentLog } from "../testing/builders.ts";
 import {
@@ -102,6 +102,64 @@ test("an agent that is sent away alone does not wait for the herd", async (t) =>
 
   assert.equal(await firstPauseMs(t, port), 0);
 });
+
+test("leaves a server that stops when its slot has come, and dials again without a pause", async (t) => {
+  const said = { type: "drain", afterMs: 250, because: "the server is stopping" };
+  const { pauses, slots } = await drainedAgain(t, 2, said);
+
+  assert.deepEqual(slots, [250, 250]);
+  assert.deepEqual(pauses, [0, 0]);
+});
+
+test("servers that stop again and again are dialled with backoff after three in a row", async (t) => {
+  const said = { type: "goaway", code: DRAINING, because: "stops", retryAfterMs: 0, spreadMs: 0 };
+  const { pauses } = await drainedAgain(t, 5, said);
+
+  assert.deepEqual(pauses.slice(0, 3), [0, 0, 0]);
+  assert.ok(
+    pauses.slice(3).every((ms) => ms > 0),
+    pauses.join(" "),
+  );
+});
+
+/** Pauses before the dials after each of so many connections that were short and ended so, with the longest roll. */
+async function drainedAgain(t: TestContext, times: number, said: object) {
+  const sockets = new WebSocketServer({ port: 0, host: "127.0.0.1" });
+  t.after(() => sockets.close());
+  await once(sockets, "listening");
+  sockets.on("connection", (socket) => {
+    socket.send(JSON.stringify({ ...WELCOME, reconnectSpreadMs: 200_000 }));
+    socket.send(JSON.stringify(said));
+    if ("code" in said) socket.close();
+  });
+  const pauses: number[] = [];
+  const slots: number[] = [];
+  const all = Promise.withResolvers<void>();
+  const system = createSystemTimers();
+  const link = openLink({
+    serverUrl: `http://127.0.0.1:${(sockets.address() as AddressInfo).port}`,
+    onFrame() {},
+    onDisconnected: async () => undefined,
+    random: () => 0.999,
+    log: silentLog,
+    elapsedMs: () => 0,
+    timers: {
+      ...system,
+      after(ms, work) {
+        if (ms >= WELCOME.pingMs) return system.after(ms, work);
+        slots.push(ms);
+        return system.after(0, work);
+      },
+      async sleep(ms) {
+        pauses.push(ms);
+        if (pauses.length === times) all.resolve();
+      },
+    },
+  });
+  t.after(() => link.close());
+  await all.promise;
+  return { pauses: pauses.slice(0, times), slots: slots.slice(0, times) };
+}
 
 /** How long a link waits before its second dial, with the longest roll, after a session that held. */
 async function firstPauseMs(t: TestContext, port: number): Promise<number> {

@@ -4,6 +4,7 @@
 import { once } from "node:events";
 import {
   type AgentFrame,
+  type CallOff,
   createSystemTimers,
   LINK_PATH,
   readServerFrame,
@@ -15,7 +16,7 @@ import { certificateProblem } from "@exclave/machine";
 import { WebSocket } from "ws";
 import type { Log } from "../log.ts";
 import { createDial, type Dial } from "./dial-server.ts";
-import { failuresAfter, reconnectDelayMs } from "./reconnect.ts";
+import { createNextDial, PERMANENT_RETRY_MS, SPREAD_MS_MAX } from "./next-dial.ts";
 
 export interface LinkClientOptions {
   readonly serverUrl: string;
@@ -44,16 +45,11 @@ export interface LinkClient {
   close(): Promise<void>;
 }
 
-type GoAway = Extract<ServerFrame, { type: "goaway" }>;
-
 /** Silence that long before the server has said how often it pings is a dead connection. */
 const FIRST_SILENCE_MS = 30_000;
 const SILENCE_PINGS = 2.5;
-/** A server that says it never wants this agent is retried, but rarely: people mend things. */
-const PERMANENT_RETRY_MS = 600_000;
 
-/** Whatever the server says: an agent is never told to stay away, or to wait for a word, for ever. */
-const SPREAD_MS_MAX = 300_000;
+/** Whatever the server says: an agent never waits for a word for ever. */
 const SILENCE_MS_MAX = 300_000;
 
 export function openLink(options: LinkClientOptions): LinkClient {
@@ -64,12 +60,10 @@ export function openLink(options: LinkClientOptions): LinkClient {
   const stopping = new AbortController();
   let socket: WebSocket | undefined;
   let session = 0;
-  let failures = 0;
-  let spreadMs = 0;
-  let retryAfterMs = 0;
   let welcomedAt: number | undefined;
-  /** A certificate that was just given is used at once; if it does not help, as for any other failure. */
-  let isCertificateHelpful = true;
+  const next = createNextDial(random);
+  /** Dials in a row that were not welcome. */
+  let failures = 0;
   const loop = run();
 
   return {
@@ -99,13 +93,10 @@ export function openLink(options: LinkClientOptions): LinkClient {
       session++;
       welcomedAt = undefined;
       await connectOnce();
-      const wasWelcome = welcomedAt !== undefined;
-      failures = failuresAfter(failures, elapsedMs() - (welcomedAt ?? elapsedMs()));
+      const liveMs = welcomedAt === undefined ? undefined : elapsedMs() - welcomedAt;
+      failures = liveMs === undefined ? failures + 1 : 0;
       await onDisconnected();
-      const roll = random();
-      const delayMs = reconnectDelayMs({ failures, wasWelcome, spreadMs, retryAfterMs, roll });
-      failures++;
-      retryAfterMs = 0;
+      const delayMs = next.pauseMs(liveMs);
       await timers.sleep(delayMs, stopping.signal).catch(() => undefined);
     }
   }
@@ -115,14 +106,15 @@ export function openLink(options: LinkClientOptions): LinkClient {
     const opened = dial(url);
     socket = opened;
     const watch = watchSilence(timers, () => opened.terminate());
+    let leave: CallOff = () => undefined;
     opened.on("error", (reason) => {
       const because = certificateProblem(reason);
       log[failures > 1 ? "debug" : "warn"]("the link to the server failed", { reason, because });
     });
     opened.on("unexpected-response", (_, response) => {
-      retryAfterMs = retryAfterMsOf(response.headers["retry-after"]);
-      const { statusCode: status } = response;
-      log.info("the server does not take the connection", { status, retryAfterMs });
+      const retryAfterMs = retryAfterMsOf(response.headers["retry-after"]);
+      next.refused(retryAfterMs);
+      log.info("the server is busy", { status: response.statusCode, retryAfterMs });
       opened.terminate();
     });
     opened.on("message", (data: Buffer, isBinary) => {
@@ -130,9 +122,14 @@ export function openLink(options: LinkClientOptions): LinkClient {
       const frame = isBinary ? undefined : readServerFrame(data.toString("utf8"));
       if (!frame) return log.warn("the server sent something that is no frame");
       take(frame, watch);
+      if (frame.type === "drain") {
+        leave();
+        leave = timers.after(Math.min(frame.afterMs, SPREAD_MS_MAX), () => opened.close(1001));
+      }
       onFrame(frame);
     });
     await once(opened, "close").catch(() => undefined);
+    leave();
     watch.end();
   }
 
@@ -140,24 +137,20 @@ export function openLink(options: LinkClientOptions): LinkClient {
     if (frame.type === "welcome") {
       log.info("linked to the server", { server: serverUrl, epoch: frame.sessionEpoch });
       welcomedAt = elapsedMs();
-      isCertificateHelpful = true;
-      spreadMs = Math.min(frame.reconnectSpreadMs, SPREAD_MS_MAX);
+      next.welcomed(frame.reconnectSpreadMs);
       watch.allow(Math.min(frame.pingMs * SILENCE_PINGS, SILENCE_MS_MAX));
     }
+    if (frame.type === "drain") {
+      next.drained();
+      const { afterMs } = frame;
+      log.info("the server is stopping, and another connection is dialled", { afterMs });
+    }
     if (frame.type === "goaway") {
-      retryAfterMs = stayAwayMs(frame);
-      spreadMs = Math.min(frame.spreadMs ?? spreadMs, SPREAD_MS_MAX);
-      const isCertified = frame.code === "certificate" && !frame.permanent;
-      if (isCertified && isCertificateHelpful) failures = 0;
-      isCertificateHelpful &&= !isCertified;
+      next.sentAway(frame);
       const { code, because, permanent } = frame;
       log[permanent ? "error" : "warn"]("the server sends this agent away", { code, because });
     }
   }
-}
-
-function stayAwayMs({ permanent, retryAfterMs }: GoAway): number {
-  return permanent ? PERMANENT_RETRY_MS : Math.min(retryAfterMs, PERMANENT_RETRY_MS);
 }
 
 /** In seconds, as servers and balancers say it; a date is not understood. */

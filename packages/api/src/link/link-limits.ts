@@ -73,3 +73,9 @@ export const THROTTLED_RETRY_MS = 60_000;
 
 /** A link that held this long was a good one: only then does the pause before the next begin anew. */
 export const STABLE_MS = 60_000;
+
+/** A goaway of this code, and a drain, are a server's restart and not the agent's fault: no backoff follows. */
+export const DRAINING = "draining";
+
+/** Restarts of servers in a row, without a link that held in between, after which backoff counts all the same. */
+export const DRAINS_IN_A_ROW_MAX = 3;

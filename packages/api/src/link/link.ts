@@ -181,6 +181,8 @@ export const ServerFrame = z.discriminatedUnion("type", [
     certificates: z.array(z.string().max(CERTIFICATE_CHARS_MAX)).min(1).max(AUTHORITIES_MAX),
   }),
   z.object({ type: z.literal("ping"), id: z.int() }),
+  /** This server stops: the agent ends the connection that long from now, and dials again at once. Needs `drain`. */
+  z.object({ type: z.literal("drain"), afterMs: z.int().nonnegative(), because: z.string() }),
   z.object({
     type: z.literal("goaway"),
     code: z.string(),

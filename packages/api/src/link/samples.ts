@@ -207,6 +207,10 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
     frame: { type: "certificate_kept", until: 1_700_000_000_000 },
   },
   ping: { side: "server", frame: { type: "ping", id: 1 } },
+  drain: {
+    side: "server",
+    frame: { type: "drain", afterMs: 12_000, because: "the server is stopping" },
+  },
   goaway: {
     side: "server",
     frame: { type: "goaway", code: "superseded", because: "a newer connection", retryAfterMs: 0 },

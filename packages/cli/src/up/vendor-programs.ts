@@ -43,6 +43,8 @@ export interface AgentWishes {
 }
 
 const READY_MS = 30_000;
+/** A server lets its agents go one by one where others take them, within 45 seconds, and then writes down what it knows. */
+const DRAIN_MS_MAX = 60_000;
 
 /** What holds passwords and keys, and is the server's alone. */
 const OBJECT_STORE = [
@@ -78,7 +80,7 @@ export function createVendorPrograms(options: VendorProgramsOptions): VendorProg
     async stop(options) {
       const [server, ...agents] = children;
       await Promise.all(agents.map((agent) => agent.stop(options)));
-      await server?.stop(options);
+      await server?.stop({ ...options, graceMs: Math.max(options.graceMs, DRAIN_MS_MAX) });
     },
   };
 

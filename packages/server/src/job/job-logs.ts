@@ -4,10 +4,11 @@
 
 import { createHash } from "node:crypto";
 import { EventEmitter } from "node:events";
-import { createReadStream } from "node:fs";
-import { open, rm, stat } from "node:fs/promises";
+import { constants, createReadStream } from "node:fs";
+import { type FileHandle, open, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure, jobName } from "@exclave/core";
+import { createOpenFiles } from "./open-files.ts";
 
 export interface JobLogs {
   sizeBytes(job: string, attempt: number, options?: SizeOptions): Promise<number>;
@@ -41,6 +42,7 @@ export function createJobLogs(
   { logBytesMax = LOG_BYTES_MAX }: { readonly logBytesMax?: number } = {},
 ): JobLogs {
   const emitter = new EventEmitter().setMaxListeners(0);
+  const files = createOpenFiles({ flags: constants.O_RDWR | constants.O_CREAT });
   const place = (job: string, attempt: number) => join(directory, `${jobName(job, attempt)}.log`);
 
   return {
@@ -70,20 +72,20 @@ export function createJobLogs(
     offset: number,
     bytes: Uint8Array,
   ): Promise<void> {
-    const handle = await open(place(job, attempt), "a", 0o600);
-    try {
-      const { size } = await handle.stat();
+    const path = place(job, attempt);
+    await files.use(path, async (file) => {
+      // Not remembered from the last time: of two servers on one directory the other may have written since.
+      const { size } = await file.stat();
       if (size !== offset) {
         throw new Failure("conflict", `the log of ${job} ends at ${size}, not at ${offset}`);
       }
       const kept = bytes.subarray(0, Math.max(0, logBytesMax - offset));
-      await handle.appendFile(kept);
-      if (kept.length < bytes.length) await handle.truncate(offset + bytes.length);
-      await handle.datasync();
-    } finally {
-      await handle.close();
-    }
-    emitter.emit(place(job, attempt));
+      await writeAll(file, kept, offset);
+      if (kept.length < bytes.length) await lengthen(file, offset + bytes.length);
+      await file.datasync();
+      if (offset === 0) await syncDirectory(directory);
+    });
+    emitter.emit(path);
   }
 
   async function* read(job: string, attempt: number, from: number): AsyncIterable<Uint8Array> {
@@ -104,6 +106,7 @@ export function createJobLogs(
   }
 
   async function remove(job: string, attempt: number): Promise<void> {
+    await files.forget(place(job, attempt));
     await rm(place(job, attempt), { force: true });
   }
 }
@@ -124,4 +127,29 @@ export function nextGrowth(
     signal.addEventListener("abort", done);
     if (signal.aborted) done();
   });
+}
+
+/**
+ * Written to its place and never at the end: of two servers, one of which has yet to notice that the agent has moved to
+ * the other, both write the same bytes to the same place.
+ */
+async function writeAll(file: FileHandle, bytes: Uint8Array, offset: number): Promise<void> {
+  for (let at = 0; at < bytes.length; ) {
+    at += (await file.write(bytes, at, bytes.length - at, offset + at)).bytesWritten;
+  }
+}
+
+async function lengthen(file: FileHandle, toBytes: number): Promise<void> {
+  const { size } = await file.stat();
+  if (size < toBytes) await file.truncate(toBytes);
+}
+
+/** A new file is there after a power cut only if its directory was synced too. */
+async function syncDirectory(directory: string): Promise<void> {
+  const handle = await open(directory, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }

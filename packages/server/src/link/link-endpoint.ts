@@ -18,7 +18,8 @@ import { type WebSocket, WebSocketServer } from "ws";
 import type { Presence, ServerContext } from "../context.ts";
 import type { AgentRow } from "../store/rows.ts";
 import type { PresentedCertificate } from "../tls/certificate-rules.ts";
-import { admit, ageMsOf, COME_BACK_SECONDS, pingMsFor, spreadMsFor } from "./herd.ts";
+import { drainSessions } from "./herd/drain-sessions.ts";
+import { admit, ageMsOf, COME_BACK_SECONDS, pingMsFor, spreadMsFor } from "./herd/herd.ts";
 import { createLiveAgents, type LiveAgent } from "./live-agents.ts";
 import { createAgentQuotas } from "./session/agent-quota.ts";
 import { type LinkSession, startLinkSession } from "./session/link-session.ts";
@@ -61,7 +62,8 @@ export interface LinkEndpoint extends Presence {
   authoritiesChanged(): void;
   /** Asks that agent for the checkpoints it kept; false when it is not connected. */
   askCheckpoints(audience: Audience): boolean;
-  close(): Promise<void>;
+  /** Where other servers take the agents they leave one by one; else all at once, to come back in slots. */
+  close(options?: { readonly isAlone: boolean }): Promise<void>;
 }
 
 export function createLinkEndpoint(
@@ -70,19 +72,21 @@ export function createLinkEndpoint(
 ): LinkEndpoint {
   const { pingMs, tickMs = TICK_MS, random = Math.random } = options;
   const { timers = createSystemTimers(), elapsedMs = () => performance.now() } = options;
+  const nextTurn = options.nextTurn ?? setImmediate;
   const sockets = createSockets();
   const sessions = new Set<LinkSession>();
   const live = createLiveAgents(context, options.onPresence);
   /** Those that have yet to say whose they are, oldest first, and since when. */
   const unproven = new Map<LinkSession, number>();
   const quotas = createAgentQuotas();
-  const stopTicking = timers.every(tickMs, tick);
   let tickedAt = elapsedMs();
   const inSlices = (tell: (session: LinkSession) => void) =>
-    void tellInSlices(live.sessions(), (one) => sessions.has(one) && tell(one), options.nextTurn);
+    void tellInSlices(live.sessions(), (one) => sessions.has(one) && tell(one), nextTurn);
   const show = () => inSlices((session) => session.showRecord());
-  const stopShowing = timers.every(SHOW_RECORD_EVERY_MS, show);
+  const stops = [timers.every(tickMs, tick), timers.every(SHOW_RECORD_EVERY_MS, show)];
   let isClosing = false;
+  /** Aborted when the last connection of a server that stops is over. */
+  const gone = new AbortController();
 
   return {
     handleUpgrade,
@@ -107,14 +111,13 @@ export function createLinkEndpoint(
 
   function handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const path = new URL(request.url ?? "/", "http://server").pathname;
-    if (path !== LINK_PATH || isClosing) return refuse(socket, "404 Not Found");
-    if (!makeRoom()) {
-      return refuse(socket, `503 Service Unavailable\r\nretry-after: ${COME_BACK_SECONDS}`);
-    }
+    if (path !== LINK_PATH) return refuse(socket, "404 Not Found");
+    // A server that stops: another one behind the same address may take it.
+    if (isClosing) return refuse(socket, comeBackAfter(1));
+    if (!makeRoom()) return refuse(socket, comeBackAfter(COME_BACK_SECONDS));
     const { remoteAddress } = request.socket;
     const presented = context().certificates?.read(peerCertificateOf(request.socket));
-    const opened = (link: WebSocket) => accept(link, remoteAddress, presented);
-    sockets.handleUpgrade(request, socket, head, opened);
+    sockets.handleUpgrade(request, socket, head, (link) => accept(link, remoteAddress, presented));
   }
 
   function accept(socket: WebSocket, address?: string, presented?: PresentedCertificate): void {
@@ -126,7 +129,7 @@ export function createLinkEndpoint(
       quotas,
       presented,
       timers,
-      nextTurn: options.nextTurn,
+      nextTurn,
       onLive(proven, agent) {
         unproven.delete(proven);
         live.enter(proven, agent);
@@ -141,8 +144,8 @@ export function createLinkEndpoint(
   /** Whether there is room for a connection that proves nothing yet. */
   function makeRoom(): boolean {
     const [oldest] = unproven;
-    const oldestMs = oldest ? elapsedMs() - oldest[1] : 0;
-    const admission = admit({ count: unproven.size, oldestMs });
+    const [count, oldestMs] = [unproven.size, oldest ? elapsedMs() - oldest[1] : 0];
+    const admission = admit({ count, oldestMs });
     if (admission === "for_the_oldest") oldest?.[0].cut();
     return admission !== "later";
   }
@@ -151,16 +154,16 @@ export function createLinkEndpoint(
     sessions.delete(session);
     unproven.delete(session);
     if (agent) live.leave(session, agent);
+    if (sessions.size === 0 && isClosing) gone.abort();
   }
 
-  async function close(): Promise<void> {
+  async function close({ isAlone } = { isAlone: true }): Promise<void> {
     isClosing = true;
-    stopTicking();
-    stopShowing();
-    for (const session of sessions) session.goAway("the server is stopping", 500);
-    sockets.close();
-    await untilEmpty(sessions, 1_000);
+    live.stopping();
+    await drainSessions(sessions, { isAlone, timers, nextTurn, gone: gone.signal });
+    for (const stop of stops) stop();
     for (const client of sockets.clients) client.terminate();
+    sockets.close();
     await live.goodbyes();
   }
 }
@@ -186,6 +189,10 @@ function createSockets(): WebSocketServer {
   });
 }
 
+function comeBackAfter(seconds: number): string {
+  return `503 Service Unavailable\r\nretry-after: ${seconds}`;
+}
+
 /** The other side may never close its half: it is not waited for. */
 function refuse(socket: Duplex, status: string): void {
   socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`, () => socket.destroy());
@@ -198,13 +205,6 @@ function isAsked(held: LiveAgent | undefined): boolean {
 
 function peerCertificateOf(socket: Socket): X509Certificate | undefined {
   return socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined;
-}
-
-async function untilEmpty(sessions: ReadonlySet<LinkSession>, withinMs: number): Promise<void> {
-  const deadline = Date.now() + withinMs;
-  while (sessions.size > 0 && Date.now() < deadline) {
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
 }
 
 /** What a new connection is told, by how many there are. */

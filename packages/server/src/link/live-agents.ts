@@ -7,6 +7,8 @@ import type { AgentRow } from "../store/rows.ts";
 import type { Looks } from "./session/link-effects.ts";
 import type { LinkSession } from "./session/link-session.ts";
 
+const ROWS_AT_ONCE = 200;
+
 export interface LiveAgent {
   readonly session: LinkSession;
   readonly agent: AgentRow;
@@ -24,6 +26,8 @@ export interface LiveAgents {
   note(session: LinkSession, looks: Looks): void;
   /** Nothing, for a session that speaks for nobody any more. */
   leave(session: LinkSession, agent: AgentRow): void;
+  /** From now on agents go because this server does: together, as one row on record. */
+  stopping(): void;
   /** Resolves when every going is on record. */
   goodbyes(): Promise<void>;
 }
@@ -36,6 +40,8 @@ export function createLiveAgents(
   const audiences = new WeakMap<LinkSession, Audience>();
   const goodbyes = new Set<Promise<unknown>>();
   const counts = new Map<AgentRow["kind"], number>();
+  const left: AgentRow["id"][] = [];
+  let isStopping = false;
 
   return {
     of: (audience) => live.get(audience),
@@ -44,7 +50,13 @@ export function createLiveAgents(
     enter,
     note,
     leave,
-    goodbyes: async () => void (await Promise.allSettled(goodbyes)),
+    stopping() {
+      isStopping = true;
+    },
+    async goodbyes() {
+      await Promise.allSettled(goodbyes);
+      await noteStop(context(), left.splice(0));
+    },
   };
 
   function enter(session: LinkSession, agent: AgentRow): void {
@@ -78,6 +90,7 @@ export function createLiveAgents(
     live.delete(agent.audience);
     count(agent, -1);
     say(context(), agent, "disconnected");
+    if (isStopping) return void left.push(agent.id);
     const goodbye = noteGoodbye(agent).finally(() => goodbyes.delete(goodbye));
     goodbyes.add(goodbye);
   }
@@ -100,6 +113,27 @@ export function createLiveAgents(
     } catch (reason) {
       log.warn({ reason, agent: id }, "an agent's going could not be noted");
     }
+  }
+}
+
+/** Nobody is to be woken by it: whoever starts next looks at everything. */
+async function noteStop(context: ServerContext, left: readonly AgentRow["id"][]): Promise<void> {
+  const { store, now, log } = context;
+  const agents = left.length;
+  if (agents === 0) return;
+  try {
+    for (let from = 0; from < agents; from += ROWS_AT_ONCE) {
+      await store.transaction(async (tx) => {
+        for (const id of left.slice(from, from + ROWS_AT_ONCE)) {
+          const row = await tx.agents.get(id);
+          if (row) await tx.agents.put({ ...row, seenAt: now() });
+        }
+      });
+    }
+    const stopped = { actor: "server", action: "server.stopped", subject: "server" };
+    await store.transaction((tx) => audit(tx, context, { ...stopped, details: { agents } }));
+  } catch (reason) {
+    log.warn({ reason, agents }, "the going of agents could not be noted");
   }
 }
 

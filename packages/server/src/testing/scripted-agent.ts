@@ -107,6 +107,8 @@ export interface AgentMemory {
   /** Undefined for an agent that keeps no checkpoints; and what it presents when it is asked. */
   checkpointSizes?: number[];
   presents?: Envelope[] | undefined;
+  /** What it can do beyond what every agent can. */
+  capabilities?: string[];
   journalId: string;
   upHead: number;
   downAcked: number;
@@ -288,7 +290,7 @@ export async function connectAgent(
       version: "0.1.0",
       platform: "test",
       runtime: "scripted",
-      capabilities: [],
+      capabilities: memory.capabilities ?? [],
       keyGeneration: identity.keyGeneration,
       bootId,
       ...(memory.trustVersion !== undefined && { trustVersion: memory.trustVersion }),

@@ -1,9 +1,8 @@
 // What the link machine needs to know to answer a hello.
 
-import { type AgentFrame, AUTHORITIES, CERTIFICATES, helloBytes } from "@exclave/api";
+import { type AgentFrame, AUTHORITIES, CERTIFICATES, DRAIN, helloBytes } from "@exclave/api";
 import type { ServerContext } from "../../context.ts";
 import { isSignedBy } from "../../joins.ts";
-import type { AgentRow } from "../../store/rows.ts";
 import {
   isOthers,
   judgeCertificate,
@@ -12,12 +11,13 @@ import {
 import { writableLog } from "../agent-logs.ts";
 import { closeLog } from "../close-log.ts";
 import type { HelloFacts, LinkSettings } from "../link-state.ts";
-import type { AgentQuota, AgentQuotas } from "./agent-quota.ts";
+import type { AgentQuotas } from "./agent-quota.ts";
+import type { Peer } from "./link-connection.ts";
 
 export interface GatheredHello {
   readonly facts: HelloFacts;
   /** Who it is, if it proved to be. */
-  readonly proven?: { readonly agent: AgentRow; readonly quota: AgentQuota };
+  readonly proven?: Peer;
 }
 
 export async function gatherHello(
@@ -41,7 +41,7 @@ export async function gatherHello(
   if (presented && isOthers(presented, agent)) return { facts: nothing };
 
   const quota = quotas.of(agent.id);
-  const proven = { agent, quota };
+  const proven = { agent, quota, canDrain: hello.capabilities.includes(DRAIN) };
   const record = { ...agent, agent: agent.id, isRevoked: agent.revokedAt !== null };
   const retryAfterMs = quota.waitMs("session", context.now());
   if (retryAfterMs > 0) {
@@ -62,7 +62,7 @@ export async function gatherHello(
     facts: {
       record,
       isProven: true,
-      capabilities: presented ? [CERTIFICATES, AUTHORITIES] : [],
+      capabilities: [DRAIN, ...(presented ? [CERTIFICATES, AUTHORITIES] : [])],
       ...(presented && { certificate: judgeCertificate(presented, agent, asked) }),
       unacked: sent.map(({ id, seq, body }) => ({ row: id, seq: seq ?? 0, body })),
       logs,

@@ -25,6 +25,8 @@ export interface LinkConnection {
 export interface Peer {
   readonly agent: AgentRow;
   readonly quota: AgentQuota;
+  /** It can be told when to leave. */
+  readonly canDrain: boolean;
 }
 
 type GoAway = Extract<ServerFrame, { type: "goaway" }>;

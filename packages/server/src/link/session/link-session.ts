@@ -2,6 +2,7 @@
 // order they are given.
 
 import {
+  type CallOff,
   COMMAND_WINDOW,
   createSystemTimers,
   FRAME_BYTES_MAX,
@@ -23,6 +24,7 @@ import { createLinkEffects, type Looks } from "./link-effects.ts";
 import { createLinkInbox, type Waiting } from "./link-inbox.ts";
 import { advanceTogether } from "./merge-effects.ts";
 import { createShownDocuments } from "./shown-documents.ts";
+import { type DrainSlot, tellToLeave } from "./tell-to-leave.ts";
 
 const LOG_CREDIT_BYTES = 1024 * 1024;
 const OLD = "this connection is old; a new one takes its place";
@@ -66,12 +68,16 @@ export interface LinkSession {
   /** Ends the connection without a word. */
   cut(): void;
   goAway(because: string, retryAfterMs: number): void;
+  /** The server stops: nothing more is offered, what the agent said is acknowledged, and it is told when to leave. */
+  drain(slot: DrainSlot): void;
 }
 
 export function startLinkSession(options: LinkSessionOptions): LinkSession {
   const { context, socket, timers = createSystemTimers(), nextTurn } = options;
   const { now } = context;
   const { ageMs, ...told } = options.settings;
+  const callOffs: CallOff[] = [];
+  let isDraining = false;
   const settings: LinkSettings = {
     ...told,
     logCreditBytes: LOG_CREDIT_BYTES,
@@ -106,6 +112,10 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     cut: () => socket.terminate(),
     goAway: (because, retryAfterMs) =>
       connection.goAway({ code: "moving", because, retryAfterMs }, 1001),
+    drain(slot) {
+      isDraining = true;
+      inTurn(() => void callOffs.push(tellToLeave(connection, timers, slot)));
+    },
   };
 
   // Whoever has not said hello by then is not an agent.
@@ -121,8 +131,7 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
   );
   socket.on("error", (error) => context.log.debug({ error }, "a link's socket failed"));
   socket.on("close", () => {
-    calmDown();
-    stayYoung();
+    for (const callOff of [calmDown, stayYoung, ...callOffs]) callOff();
     connection.state = { phase: "closed" };
     inbox.clear();
     options.onClosed(session, connection.peer?.agent);
@@ -137,6 +146,7 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
   }
 
   function look(limit: number): void {
+    if (isDraining) return;
     inbox.add({ read: () => waitingCommands(context, connection, limit) });
   }
 
@@ -150,19 +160,27 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     });
   }
 
-  async function onFailed(reason: unknown): Promise<void> {
-    const { code, message } = asFailure(reason);
-    const agent = connection.peer?.agent;
-    context.log.warn({ agent: agent?.id, code, reason: message }, "a link is closed");
-    const isThrottled = code === "rate_limited";
-    if (isThrottled && agent) {
-      const entry = { actor: agent.id, action: "agent.throttled", subject: agent.audience };
-      await noteOnRecord(context, { ...entry, details: { because: message } });
-    }
-    const retryAfterMs = isThrottled ? THROTTLED_RETRY_MS : 1_000;
-    connection.goAway({ code, because: message, retryAfterMs }, 1011);
-    connection.state = { phase: "closed" };
+  function onFailed(reason: unknown): Promise<void> {
+    return endForFailure(context, connection, reason);
   }
+}
+
+async function endForFailure(
+  context: ServerContext,
+  connection: LinkConnection,
+  reason: unknown,
+): Promise<void> {
+  const { code, message } = asFailure(reason);
+  const agent = connection.peer?.agent;
+  context.log.warn({ agent: agent?.id, code, reason: message }, "a link is closed");
+  const isThrottled = code === "rate_limited";
+  if (isThrottled && agent) {
+    const entry = { actor: agent.id, action: "agent.throttled", subject: agent.audience };
+    await noteOnRecord(context, { ...entry, details: { because: message } });
+  }
+  const retryAfterMs = isThrottled ? THROTTLED_RETRY_MS : 1_000;
+  connection.goAway({ code, because: message, retryAfterMs }, 1011);
+  connection.state = { phase: "closed" };
 }
 
 function incoming(frames: AgentFrames, data: Buffer, isBinary: boolean): Waiting {

@@ -5,6 +5,7 @@ import { createPrivateKey, type KeyObject, randomBytes, sign } from "node:crypto
 import {
   type AgentEvent,
   type AgentFrame,
+  DRAIN,
   helloBytes,
   LINK_PATH,
   LINK_PROTOCOL,
@@ -61,6 +62,9 @@ export function createFleetAgent(
   let failures = 0;
   let spreadMs = 1_000;
   let retryAfterMs = 0;
+  /** Of a server that sent it away by itself, or stops. */
+  let leaveSpreadMs: number | undefined;
+  let leaving: NodeJS.Timeout | undefined;
   let redial: NodeJS.Timeout | undefined;
   let url = "";
   let isStopped = false;
@@ -97,12 +101,15 @@ export function createFleetAgent(
 
   function closed(): void {
     const wasLive = isLive;
+    clearTimeout(leaving);
     isLive = false;
     failures = wasLive ? 0 : failures + 1;
     if (wasLive) watch.onClosed(self);
     if (isStopped) return;
     // The same windows as the real agent's.
-    const windowMs = failures === 0 ? spreadMs : 1_000 * 2 ** Math.min(failures - 1, 6);
+    const windowMs =
+      failures === 0 ? (leaveSpreadMs ?? spreadMs) : 1_000 * 2 ** Math.min(failures - 1, 6);
+    leaveSpreadMs = undefined;
     redial = setTimeout(dial, retryAfterMs + Math.random() * windowMs);
     retryAfterMs = 0;
   }
@@ -119,6 +126,11 @@ export function createFleetAgent(
         return watch.onLive(self);
       case "goaway":
         retryAfterMs = frame.retryAfterMs;
+        leaveSpreadMs = frame.spreadMs;
+        return;
+      case "drain":
+        leaveSpreadMs = 0;
+        leaving = setTimeout(() => socket?.close(1001), frame.afterMs);
         return;
       case "ping":
         return send({ type: "pong", id: frame.id, looks: [{ component: COMPONENT, agoMs: 0 }] });
@@ -209,7 +221,7 @@ export function createFleetAgent(
       version: "0.1.0",
       platform: "load",
       runtime: "timers",
-      capabilities: [],
+      capabilities: [DRAIN],
       keyGeneration: 1,
       bootId,
       trustVersion,
