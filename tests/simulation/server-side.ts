@@ -202,6 +202,8 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
       quiet: ["read", "leftOutBytes", "sizeBytes", "sha256", "grown"],
     }),
     live: createLiveEvents({ now }),
+    // Nobody reads lists here.
+    shown: { note() {} },
     metrics: { jobTold() {} },
     traces: { current: () => null, jobTold() {} },
     followers: { enter: () => () => undefined, expect() {}, stop() {} },

@@ -142,6 +142,8 @@ export const InstallView = z.object({
   holds: z.array(HoldView),
   alarms: z.array(AlarmView).default([]),
   createdAt: Time,
+  /** In a list: when this was decided, null before it ever was. Otherwise it was decided for this answer. */
+  asOf: Time.nullable().optional(),
 });
 export type InstallView = z.infer<typeof InstallView>;
 

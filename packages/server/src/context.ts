@@ -8,6 +8,7 @@ import type { Repeats } from "./access/repeats.ts";
 import type { AgentCheckpoints } from "./audit/agent-checkpoints.ts";
 import type { Checkpoints } from "./audit/checkpoints.ts";
 import type { SourceArchives } from "./content/source-archives.ts";
+import type { ShownInstalls } from "./install/shown-installs.ts";
 import type { Followers } from "./job/followers.ts";
 import type { JobLogs } from "./job/job-logs.ts";
 import type { Keys } from "./keys.ts";
@@ -33,6 +34,8 @@ export interface ServerContext {
   /** What agents present of the record they were shown. */
   readonly agentCheckpoints: AgentCheckpoints;
   readonly logs: JobLogs;
+  /** What lists show of installs. */
+  readonly shown: ShownInstalls;
   readonly live: LiveEvents;
   readonly metrics: Metrics;
   readonly traces: Traces;

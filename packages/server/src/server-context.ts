@@ -8,6 +8,7 @@ import { createAgentCheckpoints } from "./audit/agent-checkpoints.ts";
 import type { ServerContent } from "./content/server-content.ts";
 import type { ServerContext } from "./context.ts";
 import type { DataDirectory } from "./data-directory.ts";
+import { createShownInstalls } from "./install/shown-installs.ts";
 import { createFollowers, FOLLOWER_GRACE_MS, stopAbandoned } from "./job/followers.ts";
 import type { LinkEndpoint } from "./link/link-endpoint.ts";
 import { createLiveEvents } from "./live-events.ts";
@@ -55,6 +56,7 @@ export function createContext(parts: ContextParts): ServerContext {
     }),
     logs: content.logs,
     sources: content.sources,
+    shown: createShownInstalls({ context: () => context, timers }),
     live: createLiveEvents({ now }),
     metrics: createMetrics({
       version,

@@ -159,6 +159,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     context.followers.stop();
     // Nothing new is directed by a server that stops.
     await loops.stop();
+    await context.shown.stop();
     await link.close({ isAlone: options.databaseUrl === undefined });
     await context.apps.close();
     await rest.app.close();

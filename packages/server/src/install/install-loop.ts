@@ -33,6 +33,7 @@ export async function reconcileInstall(
   if (!install) return undefined;
   const facts = await gatherInstall(context, install);
   const decision = decideInstall(facts, now());
+  context.shown.note(facts, decision, now());
   const watches = planWatches(facts, now());
 
   const { sandbox, steps } = decision;

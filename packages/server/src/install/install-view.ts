@@ -27,11 +27,16 @@ import {
   seenOf,
   wantedOf,
 } from "./gather-install.ts";
-import { decideInstall } from "./install-decision.ts";
+import { decideInstall, type InstallDecision } from "./install-decision.ts";
 
-export function viewInstall(facts: InstallFacts, now: Instant): InstallView {
+/** Decided anew, unless what was decided of these facts is given. */
+export function viewInstall(
+  facts: InstallFacts,
+  now: Instant,
+  decision: InstallDecision = decideInstall(facts, now),
+): InstallView {
   const { install, release, agent, isAgentOnline } = facts;
-  const { holds, steps } = decideInstall(facts, now);
+  const { holds, steps } = decision;
   const wanted = wantedOf(facts);
   const seen = seenOf(facts, now);
   const components = componentViews(

@@ -199,6 +199,7 @@ export async function forgetInstall(
       await tx.agents.remove(agent.id);
       await tx.agentCheckpoints.remove(agent.id);
     }
+    await tx.shownInstalls.remove(id);
     await tx.installs.remove(id);
     const note = isGone
       ? "its record stays in the audit chain"

@@ -84,9 +84,9 @@ export function createLinkEndpoint(
     void tellInSlices(live.sessions(), (one) => sessions.has(one) && tell(one), nextTurn);
   const show = () => inSlices((session) => session.showRecord());
   const stops = [timers.every(tickMs, tick), timers.every(SHOW_RECORD_EVERY_MS, show)];
-  let isClosing = false;
   /** Aborted when the last connection of a server that stops is over. */
   const gone = new AbortController();
+  let isClosing = false;
 
   return {
     handleUpgrade,
@@ -115,9 +115,10 @@ export function createLinkEndpoint(
     // A server that stops: another one behind the same address may take it.
     if (isClosing) return refuse(socket, comeBackAfter(1));
     if (!makeRoom()) return refuse(socket, comeBackAfter(COME_BACK_SECONDS));
-    const { remoteAddress } = request.socket;
     const presented = context().certificates?.read(peerCertificateOf(request.socket));
-    sockets.handleUpgrade(request, socket, head, (link) => accept(link, remoteAddress, presented));
+    sockets.handleUpgrade(request, socket, head, (link) =>
+      accept(link, request.socket.remoteAddress, presented),
+    );
   }
 
   function accept(socket: WebSocket, address?: string, presented?: PresentedCertificate): void {
@@ -144,8 +145,8 @@ export function createLinkEndpoint(
   /** Whether there is room for a connection that proves nothing yet. */
   function makeRoom(): boolean {
     const [oldest] = unproven;
-    const [count, oldestMs] = [unproven.size, oldest ? elapsedMs() - oldest[1] : 0];
-    const admission = admit({ count, oldestMs });
+    const oldestMs = oldest ? elapsedMs() - oldest[1] : 0;
+    const admission = admit({ count: unproven.size, oldestMs });
     if (admission === "for_the_oldest") oldest?.[0].cut();
     return admission !== "later";
   }

@@ -28,7 +28,7 @@ export const INSTALL_HANDLERS: readonly Handler[] = [
 
   handler(listInstalls, async ({ query, context, charge }) => {
     const { items, next } = await context.store.read.installs.list(query);
-    return { items: await inTurns(items, charge, (install) => view(context, install)), next };
+    return { items: await inTurns(items, charge, (install) => context.shown.of(install)), next };
   }),
 
   handler(getInstall, async ({ params, context }) =>

@@ -16,6 +16,7 @@ import type {
   OutboxCommand,
   ReleaseRow,
   RestatementRow,
+  ShownInstallRow,
   SourceRow,
   TokenRow,
   TrustRow,
@@ -57,6 +58,8 @@ export interface Tables {
   readonly installs: Documents<InstallRow> & {
     byName(name: string): Promise<InstallRow | undefined>;
   };
+  /** By install. */
+  readonly shownInstalls: Documents<ShownInstallRow>;
   readonly components: Documents<ComponentRow> & {
     ofInstall(install: InstallId): Promise<ComponentRow[]>;
   };

@@ -15,6 +15,7 @@ import {
   JoinRow,
   ReleaseRow,
   RestatementRow,
+  ShownInstallRow,
   SourceRow,
   TokenRow,
   TrustRow,
@@ -36,6 +37,7 @@ export type NounTable =
   | "joins"
   | "tokens"
   | "installs"
+  | "shown_installs"
   | "components"
   | "jobs"
   | "releases"
@@ -97,6 +99,9 @@ export function createTables(parts: TableParts): Tables {
   const tokens = documents("tokens", TokenRow, ({ id, hash }) => ({ key: id, hash }));
   const apps = documents("apps", AppRow, ({ id, name }) => ({ key: id, name }));
   const installs = documents("installs", InstallRow, ({ id, name }) => ({ key: id, name }), FIXED);
+  const shownInstalls = documents("shown_installs", ShownInstallRow, ({ install }) => ({
+    key: install,
+  }));
   const components = documents(
     "components",
     ComponentRow,
@@ -144,6 +149,7 @@ export function createTables(parts: TableParts): Tables {
     tokens: { ...tokens, byHash: (hash) => tokens.first({ hash }) },
     apps: { ...apps, byName: (name) => apps.first({ name }) },
     installs: { ...installs, byName: (name) => installs.first({ name }) },
+    shownInstalls,
     components: { ...components, ofInstall: (install) => components.where({ install }) },
     jobs: {
       ...jobs,

@@ -65,6 +65,7 @@ export const MIGRATIONS: readonly Migration[] = [
     // A server of before, which would append to the record by itself, is fenced off.
     "UPDATE turn SET epoch = epoch + 1",
   ],
+  documents("shown_installs"),
 ];
 
 /** Any number that no other program uses for its lock. */

@@ -96,3 +96,8 @@ export const InstallRow = z.object({
 });
 
 export type InstallRow = z.infer<typeof InstallRow>;
+
+/** What a list shows of an install, as it was decided then. Read by whoever shows it: a later version may show more. */
+export const ShownInstallRow = z.object({ install: InstallId, at: Instant, view: z.unknown() });
+
+export type ShownInstallRow = z.infer<typeof ShownInstallRow>;

@@ -18,6 +18,7 @@ export interface Database {
   readonly joins: DocumentTable;
   readonly tokens: DocumentTable;
   readonly installs: DocumentTable;
+  readonly shown_installs: DocumentTable;
   readonly components: DocumentTable;
   readonly jobs: DocumentTable;
   readonly releases: DocumentTable;

@@ -64,6 +64,7 @@ export const MIGRATIONS: readonly Migration[] = [
    WHERE json_extract(body, '$.about') IS NOT NULL;`,
   // Components have the same name in every install: by name alone, those of one are looked for among all.
   "CREATE INDEX jobs_install_component ON jobs (install, component, ordinal);",
+  documents("shown_installs"),
 ];
 
 /**
