@@ -12,6 +12,7 @@ import { AGENTS_BENCHES } from "./load/agents.ts";
 import { DISPATCH_BENCHES } from "./load/dispatch.ts";
 import { DRAIN_BENCHES } from "./load/drain.ts";
 import { HERD_BENCHES } from "./load/herd.ts";
+import { LOGS_BENCHES } from "./load/logs.ts";
 import { PLANNER_BENCHES } from "./load/planner-scale.ts";
 import { PODMAN_BENCHES } from "./podman.ts";
 import { recordFigures } from "./record.ts";
@@ -26,6 +27,7 @@ const BENCHES: readonly Bench[] = [
   ...AGENTS_BENCHES,
   ...PLANNER_BENCHES,
   ...DRAIN_BENCHES,
+  ...LOGS_BENCHES,
   ...PODMAN_BENCHES,
 ];
 

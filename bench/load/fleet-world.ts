@@ -9,6 +9,7 @@ import {
   createPeople,
   endProcess,
   type Fleet,
+  type FleetOptions,
   type People,
   type RunningFleet,
   type ServerProcess,
@@ -31,7 +32,7 @@ export interface World {
   heldMs(): Promise<number>;
 }
 
-export interface WorldOptions {
+export interface WorldOptions extends FleetOptions {
   /** Agents with certificates, on a listener that speaks TLS. */
   readonly hasTls?: boolean;
   readonly databaseUrl?: string | undefined;
@@ -41,7 +42,7 @@ export interface WorldOptions {
 
 export async function* withFleet(
   installs: number,
-  { hasTls = false, databaseUrl, connected = installs }: WorldOptions,
+  { hasTls = false, databaseUrl, connected = installs, logOf }: WorldOptions,
   measure: (world: World) => AsyncIterable<Figure>,
 ): AsyncIterable<Figure> {
   await mkdir(DISK, { recursive: true });
@@ -58,7 +59,7 @@ export async function* withFleet(
         env: databaseUrl === undefined ? {} : { EXCLAVE_DATABASE_URL: databaseUrl },
       });
     const server = await start();
-    const agents = createFleet(fleet);
+    const agents = createFleet(fleet, logOf ? { logOf } : {});
     const people = createPeople(server.url, fleet);
     const world: World = {
       fleet,

@@ -8,6 +8,8 @@ const KEPT_MAX = 1_000;
 
 export interface LiveEvents {
   say(event: SaidEvent): void;
+  /** Resolves at the next event about that noun, or when `signal` fires. */
+  next(subject: string, signal: AbortSignal): Promise<void>;
   /** Those kept after that id, then each as it comes, until `signal` fires or the watcher is left behind. */
   watch(options: WatchOptions): AsyncIterable<LiveEvent>;
 }
@@ -29,7 +31,7 @@ export function createLiveEvents({ now }: { readonly now: () => number }): LiveE
   // Ids go on rising over restarts, so that a watcher who comes back is not sent to the past.
   let lastId = now() * 1_000;
 
-  return { say, watch };
+  return { say, next, watch };
 
   function say({ install, ...event }: SaidEvent): void {
     const about = { install: install?.name ?? null, installId: install?.id ?? null };
@@ -37,6 +39,11 @@ export function createLiveEvents({ now }: { readonly now: () => number }): LiveE
     kept.push(live);
     if (kept.length > KEPT_MAX) kept.shift();
     emitter.emit("event", live);
+    emitter.emit(aboutOf(live.subject));
+  }
+
+  async function next(subject: string, signal: AbortSignal): Promise<void> {
+    await once(emitter, aboutOf(subject), { signal }).catch(() => undefined);
   }
 
   /** Whoever watches has a place among those kept, and no queue of its own that grows while it does not read. */
@@ -55,4 +62,8 @@ export function createLiveEvents({ now }: { readonly now: () => number }): LiveE
       if ((kept[0]?.id ?? 0) > seen + 1) return;
     }
   }
+}
+
+function aboutOf(subject: string): string {
+  return `about ${subject}`;
 }

@@ -195,16 +195,11 @@ describe("the link", () => {
       );
 
     assert.deepEqual(chunks(agent.feed({ kind: "spooled", name, bytes: 150 })), [
-      [0, 32],
-      [32, 32],
-      [64, 32],
-      [96, 4],
+      [0, 56],
+      [56, 44],
     ]);
     const acked = agent.frame({ type: "log_ack", job: manifest.id, attempt: 1, upTo: 90 });
-    assert.deepEqual(chunks(acked), [
-      [100, 32],
-      [132, 18],
-    ]);
+    assert.deepEqual(chunks(acked), [[100, 50]]);
     agent.feed({ kind: "disconnected" });
     const again = agent.welcome(undefined, [{ job: manifest.id as never, attempt: 1, upTo: 140 }]);
     assert.deepEqual(chunks(again), [[140, 10]]);

@@ -31,7 +31,9 @@ import { act, journal, record, send, setJob, type Turn } from "./turn.ts";
 
 const NOT_SHOWN = "it was not shown to continue what this agent saw of it";
 
-const LOG_CHUNK_BYTES = 64 * 1024;
+/** Of a frame, for log data; the rest is for its header. */
+const LOG_SHARE = 7 / 8;
+const LOG_CHUNK_BYTES = 256 * 1024;
 
 /** What tells this agent what arrived: nothing in them directs anything. */
 const HEARD_WHILE_LEAVING: ReadonlySet<string> = new Set([
@@ -119,7 +121,7 @@ function handleWelcome(turn: Turn, welcome: Welcome): void {
       status: "up",
       sent: upAcked,
       logCreditBytes: Math.min(Math.max(1, welcome.limits.logCreditBytes), LOG_CREDIT_BYTES_MAX),
-      logChunkBytes: Math.max(1, Math.min(LOG_CHUNK_BYTES, welcome.limits.frameBytes / 2)),
+      logChunkBytes: Math.max(1, Math.min(LOG_CHUNK_BYTES, welcome.limits.frameBytes * LOG_SHARE)),
     },
   };
   handleAck(turn, upAcked);

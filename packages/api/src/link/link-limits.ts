@@ -57,7 +57,7 @@ export interface Rate {
 export const AGENT_RATES = {
   /** Connections. An agent whose link breaks comes back, with a growing pause. */
   session: { burst: 30, perSecond: 0.5 },
-  /** Frames of any kind; log data of 64 KiB each come to 13 MB a second. */
+  /** Frames of any kind; log data of 252 KiB each come to 50 MB a second. */
   frame: { burst: 1_000, perSecond: 200 },
   /** Events, each a transaction. Ten components that are deployed together send about a hundred. */
   event: { burst: 300, perSecond: 20 },

@@ -114,7 +114,7 @@ export function createLinkEndpoint(
     if (path !== LINK_PATH) return refuse(socket, "404 Not Found");
     // A server that stops: another one behind the same address may take it.
     if (isClosing) return refuse(socket, comeBackAfter(1));
-    if (!makeRoom()) return refuse(socket, comeBackAfter(COME_BACK_SECONDS));
+    if (!makeRoom(unproven, elapsedMs())) return refuse(socket, comeBackAfter(COME_BACK_SECONDS));
     const presented = context().certificates?.read(peerCertificateOf(request.socket));
     sockets.handleUpgrade(request, socket, head, (link) =>
       accept(link, request.socket.remoteAddress, presented),
@@ -140,15 +140,6 @@ export function createLinkEndpoint(
     });
     sessions.add(session);
     unproven.set(session, elapsedMs());
-  }
-
-  /** Whether there is room for a connection that proves nothing yet. */
-  function makeRoom(): boolean {
-    const [oldest] = unproven;
-    const oldestMs = oldest ? elapsedMs() - oldest[1] : 0;
-    const admission = admit({ count: unproven.size, oldestMs });
-    if (admission === "for_the_oldest") oldest?.[0].cut();
-    return admission !== "later";
   }
 
   function onClosed(session: LinkSession, agent: AgentRow | undefined): void {
@@ -179,6 +170,15 @@ async function tellInSlices(
     if (from > 0) await nextTurn();
     for (const session of all.slice(from, from + SLICE)) tell(session);
   }
+}
+
+/** Whether there is room for a connection that proves nothing yet. */
+function makeRoom(unproven: ReadonlyMap<LinkSession, number>, nowMs: number): boolean {
+  const [oldest] = unproven;
+  const oldestMs = oldest ? nowMs - oldest[1] : 0;
+  const admission = admit({ count: unproven.size, oldestMs });
+  if (admission === "for_the_oldest") oldest?.[0].cut();
+  return admission !== "later";
 }
 
 function createSockets(): WebSocketServer {

@@ -42,7 +42,7 @@ export const JOB_HANDLERS: readonly Handler[] = [
       "x-content-type-options": "nosniff",
     });
     reply.raw.flushHeaders();
-    for await (const chunk of logBytes(context, params.job, query, gone.signal)) {
+    for await (const chunk of logBytes(context, job, query, gone.signal)) {
       charge(chunk.length / STREAMED_UNIT_BYTES);
       if (!reply.raw.write(chunk)) await drained(reply.raw, gone.signal);
     }
@@ -63,15 +63,18 @@ async function whoseJobs(
 }
 
 async function* logBytes(
-  { store, logs }: ServerContext,
-  id: string,
+  context: ServerContext,
+  { id, attempt }: JobRow,
   { from, follow }: { readonly from: number; readonly follow: boolean },
   signal: AbortSignal,
 ): AsyncIterable<Uint8Array> {
+  const { store, logs } = context;
   let offset = from;
-  for (;;) {
+  for (let job: JobRow | undefined; ; attempt = job.attempt) {
+    // Before the look: what changes during it is noticed.
+    using change = follow ? awaitChange(context, id, attempt, signal) : undefined;
     // Looked at before the bytes: what ends in between is read by one more round.
-    const job = await store.read.jobs.get(id);
+    job = await store.read.jobs.get(id);
     if (!job) return;
     for await (const chunk of logs.read(job.id, job.attempt, offset)) {
       offset += chunk.length;
@@ -82,9 +85,35 @@ async function* logBytes(
       if (leftOut > 0) yield gapNote(leftOut);
       return;
     }
-    const pause = AbortSignal.any([signal, AbortSignal.timeout(500)]);
-    await logs.grown(job.id, job.attempt, pause);
+    await change?.happened;
   }
+}
+
+/** A notice may be lost with the server that gave it: then a reader waits for so long. */
+const LOOK_AGAIN_MS = 10_000;
+
+interface Change extends Disposable {
+  readonly happened: Promise<unknown>;
+}
+
+/** The log has grown, or something became of the job. */
+function awaitChange(
+  { logs, live }: Pick<ServerContext, "logs" | "live">,
+  id: string,
+  attempt: number,
+  gone: AbortSignal,
+): Change {
+  const over = new AbortController();
+  const late = setTimeout(() => over.abort(), LOOK_AGAIN_MS).unref();
+  const signal = AbortSignal.any([over.signal, gone]);
+  const happened = Promise.race([logs.grown(id, attempt, signal), live.next(id, signal)]);
+  return {
+    happened,
+    [Symbol.dispose]() {
+      clearTimeout(late);
+      over.abort();
+    },
+  };
 }
 
 function gapNote(bytes: number): Uint8Array {

@@ -1,6 +1,6 @@
 // What an agent sends, read into what the link machine takes: each frame with the facts it has to be judged by.
 
-import { AgentFrame, decodeLogFrame } from "@exclave/api";
+import { AgentFrame, type LogFrame } from "@exclave/api";
 import { Failure, isDeeperThan, JSON_DEPTH_MAX } from "@exclave/core";
 import type { WebSocket } from "ws";
 import { noteRefusal } from "../../access/note-refusal.ts";
@@ -16,7 +16,8 @@ import type { ShownDocuments } from "./shown-documents.ts";
 
 export interface AgentFrames {
   /** Nothing when the frame says nothing the machine needs to hear. */
-  read(data: Buffer, isBinary: boolean): Promise<LinkInput | undefined>;
+  read(data: Buffer): Promise<LinkInput | undefined>;
+  readLog(frame: LogFrame): Promise<LinkInput>;
 }
 
 export interface AgentFramesOptions {
@@ -34,7 +35,7 @@ export function createAgentFrames(
   options: AgentFramesOptions,
 ): AgentFrames {
   const { connection, socket, documents, address } = options;
-  return { read: (data, isBinary) => (isBinary ? logInput(data) : frameInput(data)) };
+  return { read: frameInput, readLog: logInput };
 
   async function frameInput(data: Buffer): Promise<LinkInput | undefined> {
     const frame = parseFrame(data);
@@ -77,9 +78,7 @@ export function createAgentFrames(
     return answer.code !== "rate_limited";
   }
 
-  async function logInput(data: Buffer): Promise<LinkInput | undefined> {
-    const frame = decodeLogFrame(data);
-    if (!frame) return undefined;
+  async function logInput(frame: LogFrame): Promise<LinkInput> {
     const log = await writableLog(context, connection.peer?.agent, frame, "writer");
     const isUnwanted = log === undefined && !(await context.store.read.jobs.get(frame.job));
     return { kind: "log", frame, ...log, isUnwanted, now: context.now() };

@@ -17,6 +17,7 @@ import type { ShownDocuments } from "./shown-documents.ts";
 import { signedCommand } from "./signed-command.ts";
 
 export type Looks = Extract<LinkEffect, { kind: "looks" }>["looks"];
+type LogPiece = Extract<LinkEffect, { kind: "append_log" }>;
 type Commit = Extract<MergedEffect, { kind: "commit" }>;
 type Outgoing = Extract<OutgoingFrame, { type: "command" }>;
 
@@ -49,11 +50,9 @@ export function createLinkEffects(
       case "commit":
         if (agent) await commitAll(agent, effect);
         return;
-      case "append_log": {
-        const { job, attempt, offset, bytes } = effect;
-        await context.logs.append(job, attempt, offset, bytes);
-        return closeLog(context, job);
-      }
+      case "append_logs":
+        await Promise.all(effect.pieces.map(append));
+        return;
       case "checkpoints":
         if (agent) await context.agentCheckpoints.keep(agent, effect.list);
         return;
@@ -75,6 +74,11 @@ export function createLinkEffects(
       default:
         return unreachable(effect);
     }
+  }
+
+  async function append({ job, attempt, offset, bytes }: LogPiece): Promise<void> {
+    await context.logs.append(job, attempt, offset, bytes);
+    await closeLog(context, job);
   }
 
   async function sendInOrder(frame: OutgoingFrame): Promise<void> {

@@ -1,11 +1,12 @@
 // What waits to be taken in on one connection, one at a time. An agent that is too fast is not read from meanwhile.
 
 import { setImmediate } from "node:timers/promises";
-import { INBOX_BYTES_MAX, INBOX_FRAMES_MAX, type Timers } from "@exclave/api";
+import { INBOX_BYTES_MAX, INBOX_FRAMES_MAX, type LogFrame, type Timers } from "@exclave/api";
 import type { WebSocket } from "ws";
 import type { LinkInput } from "../link-state.ts";
 import { rateOf } from "./agent-quota.ts";
 import { createAllowance } from "./allowance.ts";
+import { createJoinedLogs } from "./join-logs.ts";
 import type { LinkConnection } from "./link-connection.ts";
 
 export interface LinkInbox {
@@ -22,6 +23,8 @@ export interface Waiting {
   readonly bytes?: number;
   /** A control frame: after the hello, to read one takes nothing that those before it may still change. */
   readonly isControl?: boolean;
+  /** Log data: pieces that wait are taken together. */
+  readonly log?: LogFrame;
 }
 
 /** Control frames that wait are taken together: their writes are one transaction. So few, that nobody waits for long. */
@@ -34,6 +37,8 @@ export interface LinkInboxOptions {
   readonly timers: Timers;
   /** Lets others go first; a turn of the event loop unless given. */
   readonly nextTurn?: (() => Promise<void>) | undefined;
+  /** Gathers what the machine needs to know of log data. */
+  readonly readLog: (frame: LogFrame) => Promise<LinkInput>;
   readonly take: (inputs: readonly LinkInput[]) => Promise<void>;
   /** One could not be taken; those after it still wait. */
   readonly onFailed: (reason: unknown) => Promise<void>;
@@ -81,12 +86,25 @@ export function createLinkInbox(options: LinkInboxOptions): LinkInbox {
   }
 
   async function takeWithFollowing(first: Waiting): Promise<void> {
-    const inputs: LinkInput[] = [];
+    const inputs: LinkInput[] = first.log ? await readLogs(first, first.log) : [];
+    if (first.log) return inputs.length > 0 ? take(inputs) : undefined;
     for (let next: Waiting | undefined = first; next; next = following(next, inputs.length)) {
       const input = await read(next);
       if (input) inputs.push(input);
     }
     if (inputs.length > 0) await take(inputs);
+  }
+
+  /** Of as many bytes as the inbox holds, so no more are copied than wait. */
+  async function readLogs(first: Waiting, log: LogFrame): Promise<LinkInput[]> {
+    const joined = createJoinedLogs();
+    joined.add(log);
+    await allow(first);
+    for (let next = inbox[0]; next?.log && joined.add(next.log); next = inbox[0]) {
+      inbox.shift();
+      await allow(next);
+    }
+    return Promise.all(joined.frames().map(options.readLog));
   }
 
   function following({ isControl }: Waiting, count: number): Waiting | undefined {
@@ -95,11 +113,15 @@ export function createLinkInbox(options: LinkInboxOptions): LinkInbox {
     return isNext ? inbox.shift() : undefined;
   }
 
-  async function read({ read: gather, bytes }: Waiting): Promise<LinkInput | undefined> {
+  async function allow({ bytes }: Waiting): Promise<void> {
     inboxBytes -= bytes ?? 0;
     if (bytes !== undefined) await allowance("frame", connection.peer?.quota);
     if (socket.isPaused && inbox.length < INBOX_FRAMES_MAX / 2) socket.resume();
-    const input = await gather();
+  }
+
+  async function read(waiting: Waiting): Promise<LinkInput | undefined> {
+    await allow(waiting);
+    const input = await waiting.read();
     const rate = input && rateOf(input);
     if (rate) await allowance(rate, connection.peer?.quota);
     return input;

@@ -5,7 +5,9 @@ import {
   type CallOff,
   COMMAND_WINDOW,
   createSystemTimers,
+  decodeLogFrame,
   FRAME_BYTES_MAX,
+  type LogFrame,
   THROTTLED_RETRY_MS,
   type Timers,
 } from "@exclave/api";
@@ -95,7 +97,9 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     onLive: (agent) => options.onLive(session, agent),
     onLooks: (looks) => options.onLooks(session, looks),
   });
-  const inbox = createLinkInbox({ connection, socket, now, timers, nextTurn, take, onFailed });
+  const readLog = (log: LogFrame) => frames.readLog(log);
+  const turns = { now, timers, nextTurn };
+  const inbox = createLinkInbox({ connection, socket, ...turns, readLog, take, onFailed });
 
   const session: LinkSession = {
     look: () => look(COMMAND_WINDOW),
@@ -184,8 +188,9 @@ async function endForFailure(
 }
 
 function incoming(frames: AgentFrames, data: Buffer, isBinary: boolean): Waiting {
-  const read = () => frames.read(data, isBinary);
-  return { read, bytes: data.length, isControl: !isBinary };
+  const log = isBinary ? decodeLogFrame(data) : undefined;
+  const read = async () => (isBinary ? undefined : frames.read(data));
+  return { read, bytes: data.length, isControl: !isBinary, ...(log && { log }) };
 }
 
 async function waitingCommands(

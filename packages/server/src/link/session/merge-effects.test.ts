@@ -35,6 +35,24 @@ test("writes under different sessions are not one commit", () => {
   ]);
 });
 
+test("logs of several jobs are written side by side, and acknowledged after; two pieces of one are not", () => {
+  const log = (job: string, upTo: number): LinkEffect[] => [
+    { kind: "append_log", job, attempt: 1, offset: 0, bytes: new Uint8Array(1) },
+    { kind: "send", frame: { type: "log_ack", job: job as never, attempt: 1, upTo } },
+  ];
+
+  const merged = mergeEffects([...log("a", 1), ...log("b", 2), ...log("a", 3)]);
+
+  assert.deepEqual(
+    merged.map((effect) =>
+      effect.kind === "append_logs"
+        ? `append ${effect.pieces.map(({ job }) => job).join(",")}`
+        : effect.kind === "send" && effect.frame.type === "log_ack" && `ack ${effect.frame.upTo}`,
+    ),
+    ["append a,b", "ack 1", "ack 2", "append a", "ack 3"],
+  );
+});
+
 test("commands go out in their order, and none is left out", () => {
   const command = (seq: number): LinkEffect => ({
     kind: "send",

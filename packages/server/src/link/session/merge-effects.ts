@@ -6,8 +6,12 @@ import { advanceLink } from "../server-core.ts";
 
 type Commit = Extract<LinkEffect, { kind: "commit" }>;
 
+type Append = Extract<LinkEffect, { kind: "append_log" }>;
+
 export type MergedEffect =
-  | Exclude<LinkEffect, Commit>
+  | Exclude<LinkEffect, Commit | Append>
+  /** Of one job each: they are written side by side. */
+  | { readonly kind: "append_logs"; readonly pieces: readonly Append[] }
   | { readonly kind: "commit"; readonly epoch: number; readonly writes: readonly LinkWrite[] };
 
 /** The machine after all of these, and what they want done. */
@@ -27,13 +31,19 @@ export function advanceTogether(
 export function mergeEffects(effects: readonly LinkEffect[]): MergedEffect[] {
   const merged: MergedEffect[] = [];
   let commits: Commit[] = [];
-  let rest: Exclude<LinkEffect, Commit>[] = [];
+  let appends: Append[] = [];
+  let rest: Exclude<LinkEffect, Commit | Append>[] = [];
   for (const effect of effects) {
     if (effect.kind === "commit") {
       if (commits.some(({ epoch }) => epoch !== effect.epoch)) flush();
       commits.push(effect);
       // A session is by itself: it is what all others are written under.
       if (effect.write.kind === "session") flush();
+      continue;
+    }
+    if (effect.kind === "append_log") {
+      if (appends.some(({ job }) => job === effect.job)) flush();
+      appends.push(effect);
       continue;
     }
     const keepsItsPlace = !["send", "look", "looks"].includes(effect.kind);
@@ -53,9 +63,11 @@ export function mergeEffects(effects: readonly LinkEffect[]): MergedEffect[] {
         writes: commits.map(({ write }) => write),
       });
     }
+    if (appends.length > 0) merged.push({ kind: "append_logs", pieces: appends });
     const lastAck = rest.findLast(isAck);
     merged.push(...rest.filter((effect) => effect === lastAck || !isAck(effect)));
     commits = [];
+    appends = [];
     rest = [];
   }
 }

@@ -13,14 +13,21 @@ import {
 } from "@exclave/api";
 import type { Envelope } from "@exclave/core";
 import { type ClientOptions, WebSocket } from "ws";
+import { createFleetLogs } from "./fleet-logs.ts";
 import { COMPONENT, type FleetMember } from "./seed-fleet.ts";
 
 /** A job in an install takes at least so long: a process is prepared, started, and ends. */
 const STARTED_AFTER_MS = 20;
 const ENDED_AFTER_MS = 50;
-const NO_LOG_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+/** As the real agent gives a connection up. */
+const FIRST_SILENCE_MS = 30_000;
+const SILENCE_PINGS = 2.5;
 
 export interface FleetWatch {
+  /** What a job writes; nothing unless given. */
+  logOf?(job: string): AsyncIterable<Buffer>;
+  /** The server has all that a job wrote. */
+  onLogDelivered?(job: string): void;
   onLive(agent: FleetAgent): void;
   onClosed(agent: FleetAgent): void;
   /** The server has it on record that the agent has the job, or how it ended. */
@@ -65,9 +72,13 @@ export function createFleetAgent(
   /** Of a server that sent it away by itself, or stops. */
   let leaveSpreadMs: number | undefined;
   let leaving: NodeJS.Timeout | undefined;
+  let silence: NodeJS.Timeout | undefined;
+  let silenceMs = FIRST_SILENCE_MS;
   let redial: NodeJS.Timeout | undefined;
   let url = "";
   let isStopped = false;
+
+  const logs = createFleetLogs(sendBytes, (job) => watch.onLogDelivered?.(job));
 
   const self: FleetAgent = {
     install,
@@ -81,6 +92,7 @@ export function createFleetAgent(
     stop() {
       isStopped = true;
       clearTimeout(redial);
+      clearTimeout(silence);
       socket?.terminate();
     },
   };
@@ -90,8 +102,13 @@ export function createFleetAgent(
     const address = url.replace("http", "ws") + LINK_PATH;
     const opened = new WebSocket(address, LINK_PROTOCOL, dialling);
     socket = opened;
+    const giveUp = () => opened.terminate();
+    silence = setTimeout(giveUp, silenceMs);
     opened.on("message", (data: Buffer) => {
-      if (socket === opened) receive(JSON.parse(data.toString()) as ServerFrame);
+      if (socket !== opened) return;
+      clearTimeout(silence);
+      silence = setTimeout(giveUp, silenceMs);
+      receive(JSON.parse(data.toString()) as ServerFrame);
     });
     opened.on("error", () => undefined);
     opened.on("close", () => {
@@ -102,6 +119,8 @@ export function createFleetAgent(
   function closed(): void {
     const wasLive = isLive;
     clearTimeout(leaving);
+    clearTimeout(silence);
+    logs.lost();
     isLive = false;
     failures = wasLive ? 0 : failures + 1;
     if (wasLive) watch.onClosed(self);
@@ -120,9 +139,11 @@ export function createFleetAgent(
         return send(hello(frame.nonce));
       case "welcome":
         isLive = true;
+        silenceMs = frame.pingMs * SILENCE_PINGS;
         spreadMs = frame.reconnectSpreadMs;
         acknowledged(frame.upAcked);
         for (const { seq, body } of unacked) send({ type: "event", seq, body });
+        logs.welcomed(frame.logs, frame.limits.logCreditBytes);
         return watch.onLive(self);
       case "goaway":
         retryAfterMs = frame.retryAfterMs;
@@ -136,6 +157,8 @@ export function createFleetAgent(
         return send({ type: "pong", id: frame.id, looks: [{ component: COMPONENT, agoMs: 0 }] });
       case "ack":
         return acknowledged(frame.seq);
+      case "log_ack":
+        return logs.acknowledged(frame.job, frame.attempt, frame.upTo);
       case "resend":
         for (const { seq, body } of unacked) {
           if (seq >= frame.from) send({ type: "event", seq, body });
@@ -177,21 +200,23 @@ export function createFleetAgent(
   function work(id: string, attempt: number): void {
     const job = id as never;
     setTimeout(() => say({ type: "job_started", job, attempt, at: Date.now() }), STARTED_AFTER_MS);
-    setTimeout(
-      () =>
-        say({
-          type: "job_ended",
-          job,
-          attempt,
-          at: Date.now(),
-          outcome: { kind: "succeeded" },
-          outputs: [],
-          artifacts: [],
-          logBytes: 0,
-          logSha256: NO_LOG_SHA256,
-        }),
-      STARTED_AFTER_MS + ENDED_AFTER_MS,
-    );
+    setTimeout(() => void end(id, attempt), STARTED_AFTER_MS + ENDED_AFTER_MS);
+  }
+
+  async function end(job: string, attempt: number): Promise<void> {
+    for await (const bytes of watch.logOf?.(job) ?? []) logs.append(job, attempt, bytes);
+    const { bytes: logBytes, sha256: logSha256 } = logs.end(job);
+    say({
+      type: "job_ended",
+      job: job as never,
+      attempt,
+      at: Date.now(),
+      outcome: { kind: "succeeded" },
+      outputs: [],
+      artifacts: [],
+      logBytes,
+      logSha256,
+    });
   }
 
   function say(body: AgentEvent): void {
@@ -212,6 +237,10 @@ export function createFleetAgent(
     if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(frame));
   }
 
+  function sendBytes(frame: Uint8Array): void {
+    if (isLive && socket?.readyState === WebSocket.OPEN) socket.send(frame);
+  }
+
   function hello(nonce: string): AgentFrame {
     const bootId = "boot";
     return {
@@ -230,7 +259,7 @@ export function createFleetAgent(
       upHead,
       upFrom: unacked[0]?.seq ?? upHead + 1,
       journalId,
-      jobs: [],
+      jobs: logs.open().map((log) => ({ ...log, job: log.job as never })),
       clockMs: Date.now(),
       proof: sign(null, helloBytes(nonce, id, bootId), key).toString("base64"),
     };

@@ -16,6 +16,8 @@ export interface RunningFleet {
   readonly ended: ReadonlyMap<string, number>;
   /** When the first job of each install was accepted, since `clear`. */
   readonly firstAccepted: ReadonlyMap<string, number>;
+  /** When the server had all that a job wrote. */
+  readonly delivered: ReadonlyMap<string, number>;
   liveCount(): number;
   /** Times any agent lost its link. */
   closes(): number;
@@ -25,14 +27,30 @@ export interface RunningFleet {
   stop(): void;
 }
 
-export function createFleet({ members, ca }: Fleet): RunningFleet {
+export interface FleetOptions {
+  /** What a job writes; nothing unless given. */
+  readonly logOf?: (job: string) => AsyncIterable<Buffer>;
+}
+
+export function createFleet({ members, ca }: Fleet, { logOf }: FleetOptions = {}): RunningFleet {
   const accepted = new Map<string, number>();
   const ended = new Map<string, number>();
   const firstAccepted = new Map<string, number>();
+  const delivered = new Map<string, number>();
   let live = 0;
   let closes = 0;
   const agents = members.map((member) =>
-    createFleetAgent(member, { onLive, onClosed, onAcknowledged }, ca),
+    createFleetAgent(
+      member,
+      {
+        onLive,
+        onClosed,
+        onAcknowledged,
+        ...(logOf && { logOf }),
+        onLogDelivered: (job) => delivered.set(job, performance.now()),
+      },
+      ca,
+    ),
   );
 
   return {
@@ -40,12 +58,14 @@ export function createFleet({ members, ca }: Fleet): RunningFleet {
     accepted,
     ended,
     firstAccepted,
+    delivered,
     liveCount: () => live,
     closes: () => closes,
     clear() {
       accepted.clear();
       ended.clear();
       firstAccepted.clear();
+      delivered.clear();
     },
     async connect(url, count = agents.length) {
       for (let n = live; n < count; n++) {

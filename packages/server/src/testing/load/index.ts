@@ -8,6 +8,13 @@ export {
   startServerProcess,
   withChildren,
 } from "../server-process.ts";
-export { createFleet, createPeople, type People, type RunningFleet, until } from "./fleet.ts";
+export {
+  createFleet,
+  createPeople,
+  type FleetOptions,
+  type People,
+  type RunningFleet,
+  until,
+} from "./fleet.ts";
 export { openPlannerScale } from "./planner-scale.ts";
 export { APP, CHANNEL, type Fleet, seedFleet } from "./seed-fleet.ts";
