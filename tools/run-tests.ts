@@ -18,6 +18,8 @@ const SUITES = {
       "tests/simulation/*.test.ts",
       "tests/tls/*.test.ts",
       "tests/mutations/*.test.ts",
+      "tests/faults/*.test.ts",
+      "tests/soak/*.test.ts",
     ],
     concurrency: 2,
   },
