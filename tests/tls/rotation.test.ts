@@ -12,7 +12,7 @@ import {
   retireAuthority,
   rotateAuthority,
 } from "@exclave/api";
-import { createServerFetch, findServerCa } from "@exclave/machine";
+import { createServerFetch, findServerCa, learnAuthorities } from "@exclave/machine";
 import { openAuthority, temporaryDirectory, until } from "@exclave/server/simulation";
 import { startTlsAgent } from "./tls-agent.ts";
 import { joinStringOf, joinWith, type TlsServer, tlsServer } from "./tls-world.ts";
@@ -80,6 +80,30 @@ test("an agent learns the new authority over its link, before the old one is ret
   const seen = await record(server);
   assert.ok(seen.indexOf("authority.rotated") >= 0);
   assert.ok(seen.indexOf("authority.retired") > seen.indexOf("authority.rotated"));
+});
+
+test("whoever pinned the old authority learns the new one from any answer, and nothing from a stranger's", async (t) => {
+  const [server, stranger] = [await tlsServer(t), await tlsServer(t)];
+  const pinned = await readFile(join(server.data, "keys/ca.crt"), "utf8");
+  const other = await readFile(join(stranger.data, "keys/ca.crt"), "utf8");
+  const learned = async (of: TlsServer, ca: string, held = ca) => {
+    const found: (string | undefined)[] = [];
+    const onPresented = (chain: Parameters<typeof learnAuthorities>[1]) =>
+      void found.push(learnAuthorities(held, chain));
+    await createServerFetch({ ca, onPresented })(`${of.url}/healthz`);
+    return found[0];
+  };
+  assert.equal(await learned(server, pinned), undefined, "nothing is being replaced");
+
+  const { current } = await server.client.call(rotateAuthority, { body: {} });
+  await stranger.client.call(rotateAuthority, { body: {} });
+  const kept = (await learned(server, pinned)) ?? "";
+
+  assert.equal(kept, current.certificate + pinned);
+  assert.equal(await learned(server, kept), undefined, "it is known by now");
+  assert.equal(await learned(stranger, other, pinned), undefined, "another server's change");
+  await server.client.call(retireAuthority, { body: { force: true } });
+  assert.equal(await answers(server.url, kept), 200);
 });
 
 test("the old authority is not retired while an agent knows no other, unless forced", async (t) => {

@@ -8,6 +8,7 @@ export {
 export * from "./durable-files.ts";
 export * from "./durable-files-sync.ts";
 export * from "./file-lock.ts";
+export * from "./learn-authority.ts";
 export * from "./machine-coders.ts";
 export * from "./private-files.ts";
 export * from "./process-claim.ts";

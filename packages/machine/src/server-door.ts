@@ -1,7 +1,7 @@
 // The way to the server: over TLS held against the authority that was pinned, through the proxy that the
 // machine's network wants. Everything that dials the server goes through here.
 
-import { X509Certificate } from "node:crypto";
+import type { X509Certificate } from "node:crypto";
 import type { ClientRequest, IncomingMessage } from "node:http";
 import https from "node:https";
 import { Readable } from "node:stream";
@@ -22,6 +22,8 @@ export interface ServerDoor {
   readonly proxy?: ProxyVariables | undefined;
   /** Shown to a server that asks who is there; in PEM. */
   readonly own?: { readonly cert: string; readonly key: string } | undefined;
+  /** Told once what a server shows that was taken for the one that was named. */
+  readonly onPresented?: ((chain: readonly X509Certificate[]) => void) | undefined;
 }
 
 export interface FetchInit {
@@ -67,9 +69,10 @@ export function createServerFetch(door: ServerDoor): ServerFetch {
     // Without TLS there is nothing to pin and no tunnel to ask for.
     if (!url.startsWith("https:")) return fetch(url, { redirect: "manual", ...plainInit(init) });
     const { origin } = new URL(url);
-    const agent = agents.get(origin) ?? createDoorAgent(url, door);
+    const known = agents.get(origin);
+    const agent = known ?? createDoorAgent(url, door);
     agents.set(origin, agent);
-    return request(url, init, agent);
+    return request(url, init, agent, known ? undefined : door.onPresented);
   };
 }
 
@@ -78,7 +81,12 @@ function plainInit({ body, ...init }: FetchInit): RequestInit {
   return { ...init, body: body as never, ...(isStream(body) && { duplex: "half" }) };
 }
 
-async function request(url: string, init: FetchInit, agent: https.Agent): Promise<Response> {
+async function request(
+  url: string,
+  init: FetchInit,
+  agent: https.Agent,
+  onPresented: ServerDoor["onPresented"],
+): Promise<Response> {
   const { method = "GET", headers = {}, body, signal } = init;
   const length =
     body === undefined || isStream(body) ? {} : { "content-length": `${Buffer.byteLength(body)}` };
@@ -97,6 +105,7 @@ async function request(url: string, init: FetchInit, agent: https.Agent): Promis
   // What breaks the body breaks the request, and an answer that comes before its end is an answer.
   else pipeline(Readable.from(body), outgoing).catch(() => undefined);
   const response = await answered;
+  onPresented?.(chainOf(response));
   const status = response.statusCode ?? 0;
   if (NO_BODY.has(status)) response.resume();
   return new Response(NO_BODY.has(status) ? null : (Readable.toWeb(response) as ReadableStream), {
@@ -166,12 +175,7 @@ function presentedChain(
   return new Promise((resolve, reject) => {
     const outgoing = https.request(url, { method: "HEAD", agent, signal });
     outgoing.once("response", (response) => {
-      const chain: X509Certificate[] = [];
-      let next = (response.socket as TLSSocket).getPeerX509Certificate();
-      for (; next && chain.length < CHAIN_MAX; next = next.issuerCertificate) {
-        // Also past one that vouches for itself: while an authority is replaced, both are shown.
-        chain.push(next);
-      }
+      const chain = chainOf(response);
       response.destroy();
       resolve(chain);
     });
@@ -181,6 +185,16 @@ function presentedChain(
 }
 
 const CHAIN_MAX = 8;
+
+function chainOf({ socket }: IncomingMessage): X509Certificate[] {
+  const chain: X509Certificate[] = [];
+  let next = (socket as TLSSocket).getPeerX509Certificate();
+  for (; next && chain.length < CHAIN_MAX; next = next.issuerCertificate) {
+    // Also past one that vouches for itself: while an authority is replaced, both are shown.
+    chain.push(next);
+  }
+  return chain;
+}
 
 /** What went wrong on the way, in a sentence that says what to do where something can be done. */
 export function doorFailure(url: string, cause: unknown): Failure {

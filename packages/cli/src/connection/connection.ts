@@ -2,7 +2,8 @@
 // could name one, nearest first: options, environment, the current context, the server running here.
 
 import { readFile } from "node:fs/promises";
-import { readIfThere } from "@exclave/machine";
+import { dirname } from "node:path";
+import { learnAuthorities, readIfThere, writeDurablySync } from "@exclave/machine";
 import { z } from "zod";
 import { CliProblem } from "../program/problem.ts";
 import type { Home } from "./home.ts";
@@ -151,4 +152,29 @@ export function checkedUrl(text: string, from: string): string {
   throw new CliProblem("usage", `${from} is not the address of a server: ${text}`, {
     hint: "write it whole, for example http://127.0.0.1:8420",
   });
+}
+
+/**
+ * Keeps the authority that takes the place of the pinned one, for the time after the old one is retired. Only in files that this
+ * program wrote itself; a file that somebody named is theirs.
+ */
+export function keepLearned(
+  home: Pick<Home, "caDirectory">,
+  { caFile }: Pick<Target, "caFile">,
+  {
+    pinned,
+    chain,
+  }: {
+    readonly pinned: string | undefined;
+    readonly chain: Parameters<typeof learnAuthorities>[1];
+  },
+): void {
+  if (caFile === undefined || pinned === undefined || dirname(caFile) !== home.caDirectory) return;
+  const learned = learnAuthorities(pinned, chain);
+  if (learned === undefined) return;
+  try {
+    writeDurablySync(caFile, learned);
+  } catch {
+    // The old one still counts; the next command tries again.
+  }
 }

@@ -15,6 +15,7 @@ import { z } from "zod";
 import {
   type ConnectionWish,
   decideTarget,
+  keepLearned,
   readCa,
   readToken,
   readUpRecord,
@@ -111,9 +112,11 @@ export function createCli(invocation: Invocation, command: Command): Cli {
       const isInsecure = wantsInsecureHttp(environment[INSECURE_HTTP_VARIABLE]);
       refusePlainHttp(target.url, options.insecureHttp || isInsecure);
       const token = await readToken(target);
+      const ca = await readCa(target);
       return connectTo(target.url, {
         token,
-        ca: await readCa(target),
+        ca,
+        onPresented: (chain) => keepLearned(home, target, { pinned: ca, chain }),
         proxy: proxyIn(environment),
         traceparent: traceparentIn(environment),
       });
