@@ -10,9 +10,14 @@ export interface Repeats {
    * True for the first of its kind in this window: it is the caller's to put on record. Others are
    * counted. What counts as one kind is actor, action, subject and the code in its details.
    */
-  isFirst(entry: RepeatedEntry): boolean;
+  isFirst(entry: RepeatedEntry, options?: RepeatOptions): boolean;
   /** The rows of windows that are over, and these windows are forgotten. `all`: also those that are not. */
   due(options?: { readonly all?: boolean }): readonly RepeatedEntry[];
+}
+
+export interface RepeatOptions {
+  /** A minute unless given. */
+  readonly windowMs?: number;
 }
 
 /**
@@ -28,12 +33,12 @@ export function rememberFirsts(
     begin() {
       asked = new Map();
     },
-    isFirst(entry) {
+    isFirst(entry, options) {
       const kind = keyOf(entry);
       const times = (asked.get(kind) ?? 0) + 1;
       asked.set(kind, times);
       const key = `${times} ${kind}`;
-      const answer = answers.get(key) ?? repeats.isFirst(entry);
+      const answer = answers.get(key) ?? repeats.isFirst(entry, options);
       answers.set(key, answer);
       return answer;
     },
@@ -43,6 +48,7 @@ export function rememberFirsts(
 interface Kind {
   readonly entry: RepeatedEntry;
   readonly since: number;
+  readonly windowMs: number;
   count: number;
   lastAt: number;
 }
@@ -63,7 +69,7 @@ export function createRepeats({
   const kinds = new Map<string, Kind>();
 
   return {
-    isFirst(entry) {
+    isFirst(entry, { windowMs: span = windowMs } = {}) {
       const own = keyOf(entry);
       const isKnown = kinds.has(own) || kinds.size < kindsMax;
       const counted = isKnown
@@ -76,13 +82,14 @@ export function createRepeats({
         kind.lastAt = now();
         return false;
       }
-      kinds.set(key, { entry: counted, since: now(), count: isKnown ? 0 : 1, lastAt: now() });
+      const count = isKnown ? 0 : 1;
+      kinds.set(key, { entry: counted, since: now(), windowMs: span, count, lastAt: now() });
       return isKnown;
     },
     due({ all = false } = {}) {
       const rows: RepeatedEntry[] = [];
-      for (const [key, { entry, since, count, lastAt }] of kinds) {
-        if (!all && now() - since < windowMs) continue;
+      for (const [key, { entry, since, windowMs: span, count, lastAt }] of kinds) {
+        if (!all && now() - since < span) continue;
         kinds.delete(key);
         if (count === 0) continue;
         rows.push({ ...entry, details: { ...entry.details, more: count, since, lastAt } });

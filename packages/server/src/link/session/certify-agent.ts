@@ -1,6 +1,7 @@
 // Issues and sends an agent's next client certificate. That it has one until then is committed before the agent has it.
 
 import { Failure, Instant } from "@exclave/core";
+import { rememberFirsts } from "../../access/repeats.ts";
 import { audit, type ServerContext } from "../../context.ts";
 import type { LinkConnection } from "./link-connection.ts";
 
@@ -10,15 +11,20 @@ export interface CertificateWish {
   readonly because?: string;
 }
 
+/** The first renewal that is no routine goes on record at once, those of the hour after it as one row. */
+const NOTED_MS = 60 * 60_000;
+
 export async function certifyAgent(
-  context: Pick<ServerContext, "store" | "now" | "certificates">,
+  context: Pick<ServerContext, "store" | "now" | "certificates" | "repeats">,
   { peer, send }: Pick<LinkConnection, "peer" | "send">,
   { until, because }: CertificateWish,
 ): Promise<void> {
   const { store, certificates } = context;
   if (!certificates || !peer) return;
   const { id, keyGeneration } = peer.agent;
+  const repeats = rememberFirsts(context.repeats);
   const agent = await store.transaction(async (tx) => {
+    repeats.begin();
     const row = await tx.agents.get(id);
     if (!row || row.revokedAt !== null || row.keyGeneration !== keyGeneration) {
       throw new Failure("unauthenticated", "this agent was revoked; it has to join anew");
@@ -26,7 +32,9 @@ export async function certifyAgent(
     await tx.agents.put({ ...row, certificateUntil: Instant.parse(until) });
     if (because !== undefined) {
       const entry = { actor: id, action: "agent.certificate_renewed", subject: row.audience };
-      await audit(tx, context, { ...entry, details: { because, keyGeneration, until } });
+      const noted = { ...entry, details: { because, keyGeneration, until } };
+      // An agent that never keeps what it is given asks at every connection.
+      if (repeats.isFirst(noted, { windowMs: NOTED_MS })) await audit(tx, context, noted);
     }
     return row;
   });
