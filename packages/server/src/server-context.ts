@@ -7,7 +7,6 @@ import { createRepeats } from "./access/repeats.ts";
 import { createAgentCheckpoints } from "./audit/agent-checkpoints.ts";
 import type { ServerContent } from "./content/server-content.ts";
 import type { ServerContext } from "./context.ts";
-import type { DataDirectory } from "./data-directory.ts";
 import { createShownInstalls } from "./install/shown-installs.ts";
 import { createFollowers, FOLLOWER_GRACE_MS, stopAbandoned } from "./job/followers.ts";
 import type { LinkEndpoint } from "./link/link-endpoint.ts";
@@ -25,7 +24,6 @@ import type { Trust } from "./trust/trust.ts";
 
 export interface ContextParts {
   readonly ground: Ground;
-  readonly directory: DataDirectory;
   readonly content: ServerContent;
   readonly loops: ServerLoops;
   readonly link: () => LinkEndpoint;
@@ -38,7 +36,7 @@ export interface ContextParts {
 }
 
 export function createContext(parts: ContextParts): ServerContext {
-  const { ground, directory, content, loops, link, listener, reached, version } = parts;
+  const { ground, content, loops, link, listener, reached, version } = parts;
   const { store, keys, checkpoints, timers, now, log } = ground;
   const context: ServerContext = {
     store,
@@ -47,7 +45,7 @@ export function createContext(parts: ContextParts): ServerContext {
       if (reached.trust) return reached.trust;
       throw new Failure("unavailable", "the server is starting");
     },
-    vendorContent: createRegistryFiles(directory.registry),
+    vendorContent: createRegistryFiles(content.registry.directory, content.registry.objects),
     checkpoints,
     agentCheckpoints: createAgentCheckpoints({
       context: () => context,

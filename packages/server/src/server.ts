@@ -1,11 +1,13 @@
 // The control plane, put together: store, link, loops, REST and registry in one process on one port.
 
+import { existsSync } from "node:fs";
 import type { AddressInfo } from "node:net";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { Failure, refusePlainHttp } from "@exclave/core";
 import { LISTEN_LIMITS, type ListenLimits } from "@exclave/oci";
 import type { S3ObjectStore } from "@exclave/oci/objects";
 import type { Logger } from "pino";
+import { checkContentPlace } from "./content/content-place.ts";
 import { openContent } from "./content/server-content.ts";
 import type { ServerContext } from "./context.ts";
 import { claimDataDirectory, type DataDirectory } from "./data-directory.ts";
@@ -40,7 +42,7 @@ export interface ServerOptions {
   readonly pingMs?: number;
   /** Who signs with the keys in that directory; a process of its own unless given. */
   readonly openSigner?: (keys: string) => Signer | Promise<Signer>;
-  /** Where logs and sources are kept; files in the data directory unless given. */
+  /** Where logs, sources and registry content are kept; files in the data directory unless given. */
   readonly objects?: S3ObjectStore | undefined;
   /** More of a job's log than this is not kept. */
   readonly logBytesMax?: number;
@@ -85,6 +87,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 async function startOn(directory: DataDirectory, options: ServerOptions): Promise<RunningServer> {
   const { log, host, publicUrl } = options;
   await options.objects?.check();
+  await checkContentPlace(resolve(options.data), {
+    objects: options.objects?.place,
+    hasFiles: async () => existsSync(join(directory.registry, "blobs")),
+  });
   const ground = await openGround(directory, options, () => context.trust);
   const content = openContent(directory, options);
   const { timers, now } = ground;
@@ -103,7 +109,6 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   const context: ServerContext = createContext({
     ...options,
     ground,
-    directory,
     content,
     loops,
     link: () => link,
@@ -112,7 +117,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     version: SERVER_VERSION,
   });
   listener.authority?.onChanged(() => link.authoritiesChanged());
-  const registry = createLazyRegistry(directory.registry, context);
+  const registry = createLazyRegistry(content.registry, context);
   const rest = createRestServer(() => context, {
     registry,
     limits: { ...LISTEN_LIMITS, ...options.limits },
@@ -136,7 +141,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     await loops.markedAll();
     const upkeep = await startUpkeep(context, content);
     const { retention: settings } = options;
-    const retention = startRetention(context, { settings, registry: directory.registry, timers });
+    const retention = startRetention(context, { settings, registry: content.registry, timers });
     const lookAtCertificate = async () => certificate?.look();
     return {
       url: reached.url,

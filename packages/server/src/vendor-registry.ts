@@ -2,13 +2,14 @@
 
 import { createRegistry, type Registry } from "@exclave/oci";
 import { createRegistryGate } from "./access/registry-gate.ts";
+import type { RegistryPlace } from "./content/server-content.ts";
 import type { ServerContext } from "./context.ts";
 import { REGISTRY_ISSUER, REGISTRY_SERVICE } from "./job/grants.ts";
 
-export function createVendorRegistry(directory: string, context: ServerContext): Registry {
+export function createVendorRegistry(place: RegistryPlace, context: ServerContext): Registry {
   const { keys, log, now, publicUrl } = context;
   return createRegistry({
-    directory,
+    ...place,
     auth: {
       kind: "token",
       realm: `${publicUrl()}/v1/registry/token`,
@@ -27,13 +28,13 @@ export function createVendorRegistry(directory: string, context: ServerContext):
  * only after listening.
  */
 export function createLazyRegistry(
-  directory: string,
+  place: RegistryPlace,
   context: ServerContext,
 ): Pick<Registry, "handle" | "close"> {
   let registry: Registry | undefined;
   return {
     handle(request, response) {
-      registry ??= createVendorRegistry(directory, context);
+      registry ??= createVendorRegistry(place, context);
       return registry.handle(request, response);
     },
     close: async () => registry?.close(),

@@ -39,7 +39,7 @@ export interface ObjectStore {
 
 export interface UploadOptions {
   /** If it is known. */
-  readonly sizeBytes?: number;
+  readonly sizeBytes?: number | undefined;
 }
 
 export interface ObjectUpload {

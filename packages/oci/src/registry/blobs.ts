@@ -6,7 +6,6 @@ import { answer, type Exchange } from "./exchange.ts";
 import { answerRange } from "./http-range.ts";
 import { RegistryError } from "./registry-error.ts";
 import { checkName, readDigest } from "./route.ts";
-import { sendFile } from "./send-file.ts";
 import type { Algorithm } from "./upload/file-hash.ts";
 import type { OwnUpload, Upload } from "./upload/uploads.ts";
 
@@ -46,7 +45,7 @@ export async function handleBlob(exchange: Exchange, repository: string, digest:
     response.end();
     return;
   }
-  await sendFile(response, { path: files.blobs.path(digest), from, to });
+  await files.blobs.send(response, digest, { from, to });
 }
 
 /** POST: mounts, takes a whole blob at once, or opens an upload. */

@@ -4,10 +4,7 @@
 // the next copy finds both missing and brings them again.
 
 import { createHash } from "node:crypto";
-import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
 import type { Digest } from "@exclave/core";
-import { unlessAbsent } from "@exclave/machine";
 import { blobsOf, childrenOf, parseManifest } from "../content/descriptor.ts";
 import { splitDigest } from "../content/digest.ts";
 import type { RegistryFiles } from "./files/registry-files.ts";
@@ -20,7 +17,6 @@ export interface Quarantine {
 }
 
 export interface QuarantineOptions {
-  readonly directory: string;
   readonly files: RegistryFiles;
   readonly now: () => number;
   /** Told of everything that is quarantined. */
@@ -30,12 +26,10 @@ export interface QuarantineOptions {
 /** Content that many manifests share is hashed once in this time, unless its file was changed since. */
 const TRUSTED_MS = 60_000;
 const TRUSTED_MAX = 10_000;
-const KEPT_MAX = 20;
 
 export function createQuarantine(options: QuarantineOptions): Quarantine {
-  const { directory, files, now, onDamage } = options;
+  const { files, now, onDamage } = options;
   const { blobs } = files;
-  const aside = join(directory, "damaged");
   const verified = new Map<Digest, { readonly at: number; readonly file: string }>();
 
   return { verify, isolate };
@@ -62,7 +56,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
 
   async function isWhole(digest: Digest): Promise<boolean> {
     const last = verified.get(digest);
-    const file = await fileAt(blobs.path(digest));
+    const file = await blobs.stamp(digest);
     if (file === undefined) return false;
     if (last?.file === file && now() - last.at < TRUSTED_MS) return true;
     const { algorithm, hex } = splitDigest(digest);
@@ -79,19 +73,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
 
   async function isolate(digest: Digest): Promise<void> {
     verified.delete(digest);
-    await mkdir(aside, { recursive: true, mode: 0o700 });
-    const kept = ((await unlessAbsent(readdir(aside))) ?? []).sort();
-    for (const old of kept.slice(0, Math.max(0, kept.length - KEPT_MAX + 1))) {
-      await rm(join(aside, old), { force: true });
-    }
-    const name = `${now()}-${digest.replace(":", "-")}`;
-    await unlessAbsent(rename(blobs.path(digest), join(aside, name)));
+    await blobs.isolate(digest, now());
     onDamage(digest);
   }
-}
-
-/** Another text once somebody wrote to it or put another file in its place. */
-async function fileAt(path: string): Promise<string | undefined> {
-  const seen = await unlessAbsent(stat(path, { bigint: true }));
-  return seen && [seen.ino, seen.size, seen.mtimeNs, seen.ctimeNs].join(" ");
 }

@@ -4,6 +4,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Failure } from "@exclave/core";
 import { diskFailure } from "@exclave/machine";
+import type { ObjectStore } from "../objects/object-store.ts";
 import { type Caller, createAuthorizer, type RegistryAuth } from "./authorize.ts";
 import { handleBlob, handleUpload, handleUploads } from "./blobs.ts";
 import { createOwnership } from "./claim-directory.ts";
@@ -48,6 +49,8 @@ export interface RegistryRefusal {
 export interface RegistryOptions {
   /** Belongs to one registry at a time; collecting garbage in it is open to all. */
   readonly directory: string;
+  /** Where content and links lie instead of in the directory, which has uploads under way alone. Open to several registries. */
+  readonly objects?: ObjectStore | undefined;
   readonly auth: RegistryAuth;
   readonly now?: () => number;
   /** Told of failures that are the registry's own fault. */
@@ -66,15 +69,15 @@ export interface RegistryOptions {
 export function createRegistry(options: RegistryOptions): Registry {
   const {
     directory,
+    objects,
     auth,
     now = Date.now,
     onError = () => undefined,
     mayLackBlobs = false,
   } = options;
-  const files = createRegistryFiles(directory);
+  const files = createRegistryFiles(directory, objects);
   const uploads = createUploads(files.blobs, now);
   const quarantine = createQuarantine({
-    directory,
     files,
     now,
     onDamage: (digest) =>
@@ -82,7 +85,7 @@ export function createRegistry(options: RegistryOptions): Registry {
   });
   const authorizer = createAuthorizer(auth, { reach: createReach(files), now });
   const ownership = createOwnership(directory, () => files.blobs.sweep());
-  const collection = startCollection({ directory, uploads, now, onError, ...options.collect });
+  const collection = startCollection({ files, uploads, now, onError, ...options.collect });
 
   return { open: () => ownership.take(), handle, close };
 

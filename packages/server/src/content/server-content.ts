@@ -1,4 +1,5 @@
-// Where a server keeps what is too large for rows: job logs and sources, in its directory or in an object store.
+// Where a server keeps what is too large for rows: job logs, sources and the content of the vendor's registry, in its
+// directory or in an object store.
 
 import { type ObjectStore, objectsBelow } from "@exclave/oci/objects";
 import type { Logger } from "pino";
@@ -11,9 +12,16 @@ import { createSourceFiles, type SourceArchives } from "./source-archives.ts";
 export interface ServerContent {
   readonly logs: JobLogs;
   readonly sources: SourceArchives;
+  readonly registry: RegistryPlace;
   /** Gives up what killed servers left behind half uploaded. */
   tidy(now: number): Promise<void>;
   close(): Promise<void>;
+}
+
+/** Of the vendor's registry; with objects, the directory has uploads under way alone. */
+export interface RegistryPlace {
+  readonly directory: string;
+  readonly objects?: ObjectStore | undefined;
 }
 
 export interface ContentOptions {
@@ -27,19 +35,21 @@ export interface ContentOptions {
 const UPLOAD_MS_MAX = 24 * 60 * 60_000;
 
 export function openContent(
-  directory: Pick<DataDirectory, "logs" | "uploads">,
+  directory: Pick<DataDirectory, "logs" | "uploads" | "registry">,
   { objects, log, ...options }: ContentOptions,
 ): ServerContent {
   if (!objects) {
     const logs = createJobLogs(directory.logs, options);
     const sources = createSourceFiles(directory.uploads);
-    return { logs, sources, tidy: async () => undefined, close: () => logs.close() };
+    const registry = { directory: directory.registry };
+    return { logs, sources, registry, tidy: async () => undefined, close: () => logs.close() };
   }
   const onError = (reason: unknown) => log.warn({ reason }, "a log's pieces could not be merged");
   const logs = createObjectJobLogs(objectsBelow(objects, "logs/"), { ...options, onError });
   return {
     logs,
     sources: createObjectSources(objectsBelow(objects, "sources/")),
+    registry: { directory: directory.registry, objects: objectsBelow(objects, "registry/") },
     async tidy(now) {
       const given = await objects.abortUploads("", now - UPLOAD_MS_MAX);
       if (given > 0) log.info({ given }, "uploads that were left behind are given up");

@@ -40,5 +40,6 @@ function logBytesOf(logs: ServerContext["logs"], job: JobRow): number | Promise<
   // Nobody has it yet who could write one.
   if (job.state.status === "queued") return 0;
   if (job.logComplete && job.log) return job.log.bytes;
-  return logs.sizeBytes(job.id, job.attempt);
+  // A store that is away for a while hides no job.
+  return logs.sizeBytes(job.id, job.attempt).catch(() => job.log?.bytes ?? 0);
 }

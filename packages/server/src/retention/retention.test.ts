@@ -199,7 +199,7 @@ async function createWorld(t: TestContext) {
     registry,
     put,
     sweep: (options: { nextTurn?: () => Promise<void> } = {}): Promise<Swept> =>
-      sweep(context, { settings: RETENTION, registry, ...options }),
+      sweep(context, { settings: RETENTION, registry: { directory: registry }, ...options }),
     async releases(count: number, createdAt: Instant, from = 1): Promise<ReleaseRow[]> {
       const rows = Array.from({ length: count }, (_, n) =>
         releaseRow({ id: `r${from + n}`, number: from + n, version: `${from + n}`, createdAt }),

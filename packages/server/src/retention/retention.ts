@@ -2,6 +2,7 @@
 // at the next pause.
 
 import type { Timers } from "@exclave/api";
+import type { RegistryPlace } from "../content/server-content.ts";
 import type { ServerContext } from "../context.ts";
 import { RETENTION, type RetentionSettings } from "./retention-rules.ts";
 import { type Swept, sweep } from "./sweep.ts";
@@ -20,7 +21,7 @@ export function startRetention(
   context: ServerContext,
   options: {
     readonly settings?: Partial<RetentionSettings> | undefined;
-    readonly registry: string;
+    readonly registry: RegistryPlace;
     readonly timers: Timers;
   },
 ): Retention {

@@ -4,6 +4,7 @@
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { forgetManifests } from "@exclave/oci";
+import type { RegistryPlace } from "../content/server-content.ts";
 import { audit, type ServerContext } from "../context.ts";
 import type { JobRow, ReleaseRow } from "../store/rows.ts";
 import type { Page, PageOf, Tables } from "../store/store.ts";
@@ -31,7 +32,7 @@ export interface Swept {
 export interface SweepOptions {
   readonly settings: RetentionSettings;
   /** The vendor's registry. */
-  readonly registry: string;
+  readonly registry: RegistryPlace;
   /** Lets others go first; a turn of the event loop unless given. */
   readonly nextTurn?: () => Promise<void>;
   /** It is to end: nothing more is begun. */
@@ -180,7 +181,7 @@ export async function sweepRegistry(context: Context, options: SweepOptions): Pr
   // Somebody asked for something meanwhile, which may name what was not named when it was looked for.
   if (options.signal?.aborted || (await isAskedForSince(read, size))) return 0;
   const manifests = await forgetManifests({
-    directory: options.registry,
+    ...options.registry,
     keep: named,
     now: Date.now(),
     graceMs: MANIFEST_GRACE_MS,

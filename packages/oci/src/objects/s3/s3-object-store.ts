@@ -8,6 +8,8 @@ import { createS3Upload } from "./s3-upload.ts";
 import { elementIn, elementsIn } from "./s3-xml.ts";
 
 export interface S3ObjectStore extends ObjectStore {
+  /** Its bucket and prefix. */
+  readonly place: string;
   /** Fails with a sentence that says why, unless the store can be used. */
   check(): Promise<void>;
   close(): void;
@@ -22,6 +24,8 @@ export function createS3ObjectStore(options: S3ExchangeOptions): S3ObjectStore {
   const at = (key: string) => prefix + key;
 
   return {
+    place: `s3://${options.settings.bucket}/${prefix}`,
+
     async head(key) {
       const answer = await exchange.send({ method: "HEAD", key: at(key), expect: [404] });
       return answer.status === 404 ? undefined : headOf(answer);

@@ -1,16 +1,10 @@
 // The contract of object stores, kept by a real one.
 
 import { randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
-import { delimiter } from "node:path";
 import { after } from "node:test";
 import { describeObjectStore } from "../testing/describe-object-store.ts";
-import { startVersitygw, type Versitygw } from "../testing/versitygw.ts";
+import { hasVersitygw, startVersitygw, type Versitygw } from "../testing/versitygw.ts";
 import { createS3ObjectStore } from "./s3-object-store.ts";
-
-const isThere = (process.env["PATH"] ?? "")
-  .split(delimiter)
-  .some((directory) => existsSync(`${directory}/versitygw`));
 
 let gateway: Promise<Versitygw> | undefined;
 after(async () => (await gateway)?.close());
@@ -24,5 +18,5 @@ describeObjectStore(
     t.after(() => store.close());
     return store;
   },
-  { skip: isThere ? undefined : "versitygw is not on this machine" },
+  { skip: hasVersitygw() ? undefined : "versitygw is not on this machine" },
 );

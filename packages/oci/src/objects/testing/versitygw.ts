@@ -2,11 +2,12 @@
 
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { S3Settings } from "../s3/s3-settings.ts";
 
@@ -15,12 +16,17 @@ export interface Versitygw {
   /** What a server is given to find it. */
   readonly environment: Readonly<Record<string, string>>;
   /** Ends the program; what it keeps stays, and `start` brings it back at the same address. */
-  stop(): Promise<void>;
-  start(): Promise<void>;
-  close(): Promise<void>;
+  readonly stop: () => Promise<void>;
+  readonly start: () => Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 const TRIES = 200;
+
+export function hasVersitygw(): boolean {
+  const places = (process.env["PATH"] ?? "").split(delimiter);
+  return places.some((directory) => existsSync(join(directory, "versitygw")));
+}
 
 export async function startVersitygw(bucket = "tenant"): Promise<Versitygw> {
   const directory = await mkdtemp(join(tmpdir(), "exclave-versitygw-"));

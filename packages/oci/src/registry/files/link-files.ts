@@ -1,14 +1,13 @@
 // The small files that say what belongs to a repository, one by one.
 
-import { readdir } from "node:fs/promises";
-import { join } from "node:path";
 import type { Digest } from "@exclave/core";
-import { unlessAbsent } from "@exclave/machine";
 import { z } from "zod";
-import { readFileIfThere } from "../../content/blob-files.ts";
 import { isDigest } from "../../content/content-store.ts";
 import { Descriptor, isManifestType } from "../../content/descriptor.ts";
 import { splitDigest } from "../../content/digest.ts";
+import type { RegistryTree } from "./registry-tree.ts";
+
+type Reader = Pick<RegistryTree, "read">;
 
 export const ManifestLink = z.object({ mediaType: z.string() });
 export type ManifestLink = z.infer<typeof ManifestLink>;
@@ -31,24 +30,18 @@ export function linkName(digest: Digest): string {
   return `${algorithm}-${hex}`;
 }
 
-/** Entries of a directory, without files that are still being written. */
-export async function linksIn(directory: string): Promise<string[]> {
-  const found = (await unlessAbsent(readdir(directory))) ?? [];
-  return found.filter((name) => !name.startsWith(":"));
-}
-
 /**
  * As what a repository took a manifest in; undefined where it did not. A link that was damaged on disk is as good
  * as none: whoever copies finds the manifest missing and brings it again.
  */
-export async function readManifestType(link: string): Promise<string | undefined> {
-  const mediaType = readLink(await readFileIfThere(link), ManifestLink)?.mediaType;
+export async function readManifestType(tree: Reader, link: string): Promise<string | undefined> {
+  const mediaType = readLink(await tree.read(link), ManifestLink)?.mediaType;
   return mediaType !== undefined && isManifestType(mediaType) ? mediaType : undefined;
 }
 
 /** What a tag points at; undefined where there is none, or where it was damaged on disk. */
-export async function readTagLink(file: string): Promise<Digest | undefined> {
-  const text = (await readFileIfThere(file))?.toString("utf8");
+export async function readTagLink(tree: Reader, link: string): Promise<Digest | undefined> {
+  const text = (await tree.read(link))?.toString("utf8");
   return text !== undefined && isDigest(text) ? text : undefined;
 }
 
@@ -63,11 +56,12 @@ function readLink<Link>(bytes: Buffer | undefined, schema: z.ZodType<Link>): Lin
 
 /** Referrers in the order of their digests, read as they are asked for. */
 export async function* readReferrers(
-  directory: string,
+  tree: Pick<RegistryTree, "read" | "names">,
+  folder: string,
   { artifactType, last = "" }: ReferrersWanted,
   remake: RemakeReferrer,
 ): AsyncIterable<Descriptor> {
-  const names = (await linksIn(directory)).filter((name) => name.replace("-", ":") > last).sort();
+  const names = (await tree.names(folder)).filter((name) => name.replace("-", ":") > last).sort();
   for (let at = 0; at < names.length; at += READS_MAX) {
     const group = names.slice(at, at + READS_MAX);
     for (const entry of await Promise.all(group.map((name) => readReferrer(name)))) {
@@ -77,7 +71,7 @@ export async function* readReferrers(
   }
 
   async function readReferrer(name: string): Promise<Descriptor | undefined> {
-    const bytes = await readFileIfThere(join(directory, name));
+    const bytes = await tree.read(`${folder}/${name}`);
     if (bytes === undefined) return undefined;
     const digest = name.replace("-", ":") as Digest;
     const entry = readLink(bytes, Descriptor);

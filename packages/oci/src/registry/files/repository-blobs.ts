@@ -1,17 +1,9 @@
 // Which blobs belong to which repository, on disk.
 
-import { stat, utimes } from "node:fs/promises";
-import { dirname } from "node:path";
 import type { Digest } from "@exclave/core";
-import {
-  markDurably,
-  removeDurably,
-  renameMaking,
-  syncDirectory,
-  unlessAbsent,
-} from "@exclave/machine";
-import type { BlobFiles } from "../../content/blob-files.ts";
 import { type ContentStore, missing } from "../../content/content-store.ts";
+import type { RegistryContent } from "./registry-content.ts";
+import type { RegistryTree } from "./registry-tree.ts";
 import type { RepositoryPlaces } from "./repository-places.ts";
 
 export interface RepositoryBlobs
@@ -20,6 +12,8 @@ export interface RepositoryBlobs
   linkBlob(repository: string, digest: Digest): Promise<boolean>;
   /** Takes over a synced file whose bytes are known to have this digest. */
   keepBlob(repository: string, digest: Digest, file: string): Promise<void>;
+  /** Whether the repository has the blob and it stays: for whoever has said durably that they build on it. */
+  isKept(repository: string, digest: Digest): Promise<boolean>;
   /** False when there was nothing to take away. */
   unlinkBlob(repository: string, digest: Digest): Promise<boolean>;
 }
@@ -32,15 +26,15 @@ const FRESH_MS = 60 * 60 * 1_000;
 
 export function createRepositoryBlobs(
   places: RepositoryPlaces,
-  content: BlobFiles,
+  tree: RegistryTree,
+  content: RegistryContent,
 ): RepositoryBlobs {
   const blobs: RepositoryBlobs = {
     async headBlob(repository, digest) {
       const link = places.blob(repository, digest);
-      const found = await unlessAbsent(stat(link));
-      if (!found) return undefined;
-      const now = new Date();
-      if (now.getTime() - found.mtimeMs > FRESH_MS) await unlessAbsent(utimes(link, now, now));
+      const modifiedAt = await tree.modifiedAt(link);
+      if (modifiedAt === undefined) return undefined;
+      if (Date.now() - modifiedAt > FRESH_MS) await tree.touch(link);
       return content.size(digest);
     },
 
@@ -52,26 +46,29 @@ export function createRepositoryBlobs(
 
     async writeBlob(repository, descriptor, source, { signal } = {}) {
       if ((await blobs.headBlob(repository, descriptor.digest)) !== undefined) return;
+      const { digest } = descriptor;
       await content.write(descriptor, source, signal);
-      await markDurably(places.blob(repository, descriptor.digest));
+      // Content of the same bytes, long forgotten, may have been collected just now.
+      if (!(await blobs.linkBlob(repository, digest))) throw missing(`blob ${digest}`, repository);
     },
 
     async linkBlob(repository, digest) {
       const link = places.blob(repository, digest);
       if ((await content.size(digest)) === undefined) return false;
-      await markDurably(link);
+      await tree.mark(link);
       // Content that nothing pointed at may have been collected until just now.
-      if ((await content.size(digest)) !== undefined) return true;
-      await removeDurably(link);
+      if (await content.isThere(digest)) return true;
+      await tree.remove(link);
       return false;
     },
 
     async keepBlob(repository, digest, file) {
-      const place = content.path(digest);
-      await renameMaking(file, place);
-      // Seen only when both are there, so neither has to wait for the other.
-      const link = places.blob(repository, digest);
-      await Promise.all([syncDirectory(dirname(place)), markDurably(link)]);
+      await content.keep(file, digest, () => tree.mark(places.blob(repository, digest)));
+    },
+
+    async isKept(repository, digest) {
+      if (!(await tree.isThere(places.blob(repository, digest)))) return false;
+      return (await content.size(digest)) !== undefined;
     },
 
     async mountBlob(from, to, digest) {
@@ -80,7 +77,7 @@ export function createRepositoryBlobs(
     },
 
     async unlinkBlob(repository, digest) {
-      return removeDurably(places.blob(repository, digest));
+      return tree.remove(places.blob(repository, digest));
     },
   };
   return blobs;

@@ -1,9 +1,6 @@
 // Which manifests belong to which repository, on disk: under their digests, their tags and what they are about.
 
-import { readFile, stat } from "node:fs/promises";
 import type { Digest } from "@exclave/core";
-import { removeDurably, unlessAbsent } from "@exclave/machine";
-import { type BlobFiles, writeFileDurably } from "../../content/blob-files.ts";
 import {
   type ContentStore,
   checkTag,
@@ -17,13 +14,15 @@ import {
   acceptManifest,
   blobsOf,
   type Descriptor,
-  type ParsedManifest,
   parseManifest,
   referrerDescriptor,
   subjectOf,
 } from "../../content/descriptor.ts";
 import { bytesOf } from "../../content/digest.ts";
 import { type ManifestLink, type ReferrersWanted, readManifestType } from "./link-files.ts";
+import type { RegistryContent } from "./registry-content.ts";
+import type { RegistryTree } from "./registry-tree.ts";
+import type { RepositoryBlobs } from "./repository-blobs.ts";
 import type { RepositoryPlaces } from "./repository-places.ts";
 import { createRepositoryReferrers } from "./repository-referrers.ts";
 import { createRepositoryTags } from "./repository-tags.ts";
@@ -52,13 +51,17 @@ export interface RepositoryManifests
   untag(repository: string, tag: string): Promise<boolean>;
 }
 
-export function createRepositoryManifests(
-  places: RepositoryPlaces,
-  content: BlobFiles,
-  blobs: Pick<ContentStore, "headBlob">,
-): RepositoryManifests {
-  const tags = createRepositoryTags(places);
-  const referrers = createRepositoryReferrers({ places, content, find });
+export interface ManifestsOptions {
+  readonly places: RepositoryPlaces;
+  readonly tree: RegistryTree;
+  readonly content: RegistryContent;
+  readonly blobs: Pick<RepositoryBlobs, "headBlob" | "isKept">;
+}
+
+export function createRepositoryManifests(options: ManifestsOptions): RepositoryManifests {
+  const { places, tree, content, blobs } = options;
+  const tags = createRepositoryTags(places, tree);
+  const referrers = createRepositoryReferrers({ places, tree, content, find });
   const turns = createTurns();
 
   const manifests: RepositoryManifests = {
@@ -67,7 +70,8 @@ export function createRepositoryManifests(
     async readManifest(repository, reference) {
       const head = await find(repository, reference);
       if (!head) throw missing(`manifest ${reference}`, repository);
-      const bytes = await readFile(content.path(head.digest));
+      const bytes = await content.readWhole(head.digest);
+      if (!bytes) throw missing(`manifest ${reference}`, repository);
       return { bytes, mediaType: head.mediaType, digest: head.digest };
     },
 
@@ -81,14 +85,21 @@ export function createRepositoryManifests(
     async putManifest(repository, manifest, named, { mayLackBlobs = false } = {}) {
       const { bytes, mediaType, digest } = manifest;
       const parsed = acceptManifest(bytes, mediaType);
-      const check = async () => {
-        if (!mayLackBlobs) await checkBlobs(blobs, repository, parsed);
-      };
-      await check();
-      await content.write({ digest, size: bytes.length }, () => bytesOf(bytes));
+      const listed = mayLackBlobs ? [] : [...new Set(blobsOf(parsed).map((blob) => blob.digest))];
+      const write = () => content.write({ digest, size: bytes.length }, () => bytesOf(bytes));
+      await checkBlobs(
+        listed,
+        repository,
+        async (blob) => (await blobs.headBlob(repository, blob)) !== undefined,
+      );
+      await write();
       const link = places.manifest(repository, digest);
       return turns.take(link, async () => {
-        await writeLink(link, { mediaType }, check);
+        await writeLink(tree, link, { mediaType }, async () => {
+          await checkBlobs(listed, repository, (blob) => blobs.isKept(repository, blob));
+          // The same manifest, long forgotten, may have been collected just now.
+          if (!(await content.isThere(digest))) await write();
+        });
         const subject = subjectOf(parsed)?.digest;
         if (subject !== undefined) {
           const entry = referrerDescriptor(parsed, { mediaType, digest, size: bytes.length });
@@ -118,10 +129,10 @@ export function createRepositoryManifests(
         const head = await find(repository, digest);
         if (!head) return false;
         await tags.removeAllOf(repository, digest);
-        const parsed = parseManifest(await readFile(content.path(digest)), head.mediaType);
-        const subject = subjectOf(parsed)?.digest;
+        const bytes = await content.readWhole(digest);
+        const subject = bytes && subjectOf(parseManifest(bytes, head.mediaType))?.digest;
         if (subject) await referrers.remove(repository, subject, digest);
-        return removeDurably(link);
+        return tree.remove(link);
       });
     },
   };
@@ -130,7 +141,7 @@ export function createRepositoryManifests(
   async function find(repository: string, reference: string): Promise<ManifestHead | undefined> {
     const digest = isDigest(reference) ? reference : await tags.read(repository, reference);
     if (!digest) return undefined;
-    const mediaType = await readManifestType(places.manifest(repository, digest));
+    const mediaType = await readManifestType(tree, places.manifest(repository, digest));
     if (mediaType === undefined) return undefined;
     const size = await content.size(digest);
     return size === undefined ? undefined : { digest, mediaType, size };
@@ -139,27 +150,28 @@ export function createRepositoryManifests(
 
 /** From the link on its blobs are safe; but one may have been deleted while it was written: `check` verifies them. */
 async function writeLink(
+  tree: RegistryTree,
   link: string,
   content: ManifestLink,
   check: () => Promise<void>,
 ): Promise<void> {
-  const isNew = (await unlessAbsent(stat(link))) === undefined;
-  await writeFileDurably(link, JSON.stringify(content));
+  const isNew = (await tree.modifiedAt(link)) === undefined;
+  await tree.write(link, JSON.stringify(content));
   try {
     await check();
   } catch (reason) {
-    if (isNew) await removeDurably(link);
+    if (isNew) await tree.remove(link);
     throw reason;
   }
 }
 
 async function checkBlobs(
-  blobs: Pick<ContentStore, "headBlob">,
+  listed: readonly Digest[],
   repository: string,
-  parsed: ParsedManifest,
+  isHere: (blob: Digest) => Promise<boolean>,
 ): Promise<void> {
-  for (const digest of new Set(blobsOf(parsed).map((blob) => blob.digest))) {
-    if ((await blobs.headBlob(repository, digest)) !== undefined) continue;
+  for (const digest of listed) {
+    if (await isHere(digest)) continue;
     throw missing(`blob ${digest}, which the manifest needs,`, repository);
   }
 }

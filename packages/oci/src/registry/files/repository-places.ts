@@ -1,14 +1,14 @@
 // Where the links of a repository lie. A plus sign is legal in no repository name, so these never meet a nested
 // repository.
 
-import { join } from "node:path";
+import { join } from "node:path/posix";
 import type { Digest } from "@exclave/core";
 import { checkRepository, checkTag } from "../../content/content-store.ts";
 import { linkName } from "./link-files.ts";
 
 export interface RepositoryPlaces {
-  /** Everything a repository can have, each a directory of links. */
-  all(repository: string): readonly string[];
+  /** Where all that it has lies. */
+  repository(repository: string): string;
   blob(repository: string, digest: Digest): string;
   manifest(repository: string, digest: Digest): string;
   tags(repository: string): string;
@@ -17,9 +17,13 @@ export interface RepositoryPlaces {
   referrer(repository: string, subject: Digest, digest: Digest): string;
 }
 
-export function createRepositoryPlaces(repositories: string): RepositoryPlaces {
+export const REPOSITORIES = "repositories";
+/** What makes a folder a repository. */
+export const REPOSITORY_KINDS = ["+tags", "+manifests", "+blobs"];
+
+export function createRepositoryPlaces(): RepositoryPlaces {
   const places: RepositoryPlaces = {
-    all: (repository) => ["+tags", "+manifests", "+blobs"].map((kind) => place(repository, kind)),
+    repository: (repository) => place(repository, ""),
     blob: (repository, digest) => join(place(repository, "+blobs"), linkName(digest)),
     manifest: (repository, digest) => join(place(repository, "+manifests"), linkName(digest)),
     tags: (repository) => place(repository, "+tags"),
@@ -35,6 +39,6 @@ export function createRepositoryPlaces(repositories: string): RepositoryPlaces {
 
   function place(repository: string, kind: string): string {
     checkRepository(repository);
-    return join(repositories, repository, kind);
+    return join(REPOSITORIES, repository, kind);
   }
 }

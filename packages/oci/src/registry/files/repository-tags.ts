@@ -1,9 +1,8 @@
 // The tags of a repository: files that name a digest. Changes of one tag come one after the other.
 
 import type { Digest } from "@exclave/core";
-import { removeDurably } from "@exclave/machine";
-import { writeFileDurably } from "../../content/blob-files.ts";
-import { linksIn, readTagLink } from "./link-files.ts";
+import { readTagLink } from "./link-files.ts";
+import type { RegistryTree } from "./registry-tree.ts";
 import type { RepositoryPlaces } from "./repository-places.ts";
 import { createTurns } from "./turns.ts";
 
@@ -18,31 +17,31 @@ export interface RepositoryTags {
   removeAllOf(repository: string, digest: Digest): Promise<void>;
 }
 
-export function createRepositoryTags(places: RepositoryPlaces): RepositoryTags {
+export function createRepositoryTags(places: RepositoryPlaces, tree: RegistryTree): RepositoryTags {
   const turns = createTurns();
 
   const tags: RepositoryTags = {
     async list(repository) {
-      return (await linksIn(places.tags(repository))).sort();
+      return (await tree.names(places.tags(repository))).sort();
     },
 
-    read: (repository, tag) => readTagLink(places.tag(repository, tag)),
+    read: (repository, tag) => readTagLink(tree, places.tag(repository, tag)),
 
     async move(repository, tag, digest) {
       const file = places.tag(repository, tag);
-      await turns.take(file, () => writeFileDurably(file, digest));
+      await turns.take(file, () => tree.write(file, digest));
     },
 
     async remove(repository, tag) {
       const file = places.tag(repository, tag);
-      return turns.take(file, () => removeDurably(file));
+      return turns.take(file, () => tree.remove(file));
     },
 
     async removeAllOf(repository, digest) {
       for (const tag of await tags.list(repository)) {
         const file = places.tag(repository, tag);
         await turns.take(file, async () => {
-          if ((await tags.read(repository, tag)) === digest) await removeDurably(file);
+          if ((await tags.read(repository, tag)) === digest) await tree.remove(file);
         });
       }
     },

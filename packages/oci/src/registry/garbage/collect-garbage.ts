@@ -7,13 +7,12 @@
 // round: first says so durably, then looks whether the name is there. So either the collector sees
 // the need and puts the name back, or the other one sees that it is gone and refuses.
 
-import { link, readdir, readFile, rename, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
 import type { Digest } from "@exclave/core";
-import { removeDurably, unlessAbsent } from "@exclave/machine";
 import { manifestTypeOf, parseManifest } from "../../content/descriptor.ts";
-import { linksIn, readManifestType } from "../files/link-files.ts";
+import type { ObjectStore } from "../../objects/object-store.ts";
+import { readManifestType } from "../files/link-files.ts";
 import { createRegistryFiles, type RegistryFiles } from "../files/registry-files.ts";
+import { REPOSITORIES } from "../files/repository-places.ts";
 
 export interface Collected {
   /** Blobs a repository no longer has, because no manifest of it lists them. */
@@ -25,6 +24,8 @@ export interface Collected {
 
 export interface CollectGarbage {
   readonly directory: string;
+  /** Where content lies instead of in the directory. */
+  readonly objects?: ObjectStore | undefined;
   readonly now: number;
   readonly graceMs?: number;
   /** Awaited where others may come in between, so that a test can be the one who does. */
@@ -33,91 +34,78 @@ export interface CollectGarbage {
 
 export const GRACE_MS = 24 * 60 * 60 * 1_000;
 
-/** A name moved aside. The colon keeps it out of every listing. */
-const ASIDE = ":aside-";
 const LINKS = ["+blobs", "+manifests"];
-/** A link that was being written, as `writeFileDurably` calls it until it is whole. */
-const DRAFT = /^:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-export async function collectGarbage(options: CollectGarbage): Promise<Collected> {
-  const { directory, now, graceMs = GRACE_MS } = options;
-  const { onStep = async () => undefined } = options;
+export function collectGarbage({
+  directory,
+  objects,
+  ...options
+}: CollectGarbage): Promise<Collected> {
+  return collectFrom(createRegistryFiles(directory, objects), options);
+}
+
+export async function collectFrom(
+  files: RegistryFiles,
+  {
+    now,
+    graceMs = GRACE_MS,
+    onStep = async () => undefined,
+  }: Omit<CollectGarbage, "directory" | "objects">,
+): Promise<Collected> {
   const before = now - graceMs;
-  const files = createRegistryFiles(directory);
+  const { tree } = files;
   const manifests = createManifestReader(files);
-  let unlinked = 0;
-  let removed = 0;
-  let removedBytes = 0;
+  let [unlinked, removed, removedBytes] = [0, 0, 0];
 
   for (const repository of await repositories()) {
-    await removeDrafts(repository, before);
-    const links = join(repository, "+blobs");
-    await putBackAll(links);
+    await tidy(tree, repository, before);
+    const links = `${repository}/+blobs`;
     const needed = await manifests.blobsNeeded(repository);
     if (needed === "unclear") continue;
-    for (const name of await linksIn(links)) {
-      if (needed.has(name)) continue;
-      const isNeeded = async () => {
+    const gone = await tree.removeUnneeded(links, {
+      before,
+      onStep,
+      isCandidate: (name) => !needed.has(name),
+      allNeeded: () => manifests.blobsNeeded(repository),
+      async isNeeded(name) {
         const again = await manifests.blobsNeeded(repository);
         return again === "unclear" || again.has(name);
-      };
-      if ((await removeUnless(isNeeded, links, name)) !== undefined) unlinked++;
-    }
+      },
+    });
+    unlinked += gone.count;
   }
 
   for (const algorithm of ["sha256", "sha512"]) {
-    const content = join(directory, "blobs", algorithm);
-    await putBackAll(content);
-    const linked = await linkedNames(await repositories());
-    for (const hex of await linksIn(content)) {
-      const name = `${algorithm}-${hex}`;
-      if (linked.has(name)) continue;
-      const isNeeded = async () => isLinked(await repositories(), name);
-      const size = await removeUnless(isNeeded, content, hex);
-      if (size === undefined) continue;
-      removed++;
-      removedBytes += size;
-    }
+    const content = `blobs/${algorithm}`;
+    await tree.tidy(content, Number.NEGATIVE_INFINITY);
+    const linked = await linkedNames(files, await repositories(), algorithm);
+    const gone = await tree.removeUnneeded(content, {
+      before,
+      onStep,
+      isCandidate: (hex) => !linked.has(hex),
+      allNeeded: async () => linkedNames(files, await repositories(), algorithm),
+      isNeeded: async (hex) => isLinked(files, await repositories(), `${algorithm}-${hex}`),
+    });
+    removed += gone.count;
+    removedBytes += gone.bytes;
   }
   return { unlinked, removed, removedBytes };
 
-  /** The size of what was removed; undefined when it stays. */
-  async function removeUnless(
-    isNeeded: () => Promise<boolean>,
-    directory: string,
-    name: string,
-  ): Promise<number | undefined> {
-    const path = join(directory, name);
-    const aside = join(directory, `${ASIDE}${name}`);
-    const found = await unlessAbsent(stat(path));
-    if (!found || found.mtimeMs > before) return undefined;
-    await onStep("found", name);
-    if (!(await unlessAbsent(rename(path, aside).then(() => true)))) return undefined;
-    const moved = await unlessAbsent(stat(aside));
-    if (!moved) return undefined;
-    await onStep("aside", name);
-    if (moved.mtimeMs > before || (await isNeeded())) {
-      await putBack(directory, name);
-      return undefined;
-    }
-    return (await removeDurably(aside)) ? moved.size : undefined;
-  }
-
   async function repositories(): Promise<string[]> {
-    return (await files.repositories()).map((name) => join(directory, "repositories", name));
+    return (await files.repositories()).map((name) => `${REPOSITORIES}/${name}`);
   }
 }
 
 /** Names as links have them, of blobs that manifests list. What a manifest lists is read once. */
-function createManifestReader(files: RegistryFiles) {
+function createManifestReader({ tree, blobs: content }: RegistryFiles) {
   const known = new Map<string, readonly string[] | "unclear">();
 
   return { blobsNeeded };
 
   async function blobsNeeded(repository: string): Promise<ReadonlySet<string> | "unclear"> {
     const needed = new Set<string>();
-    for (const name of await linksIn(join(repository, "+manifests"))) {
-      const link = join(repository, "+manifests", name);
+    for (const name of await tree.names(`${repository}/+manifests`)) {
+      const link = `${repository}/+manifests/${name}`;
       const blobs = known.get(link) ?? (await read(link, name));
       known.set(link, blobs);
       if (blobs === "unclear") return blobs;
@@ -128,12 +116,13 @@ function createManifestReader(files: RegistryFiles) {
 
   async function read(link: string, name: string): Promise<readonly string[] | "unclear"> {
     const digest = name.replace("-", ":") as Digest;
-    const bytes = await unlessAbsent(readFile(files.blobs.path(digest)));
+    const bytes = await content.readWhole(digest);
     // Its content is gone, so it lists nothing that anyone could ask for.
     if (!bytes) return [];
     try {
       // As what it was taken in, so that it keeps what was asked of it then.
-      const parsed = parseManifest(bytes, (await readManifestType(link)) ?? manifestTypeOf(bytes));
+      const mediaType = (await readManifestType(tree, link)) ?? manifestTypeOf(bytes);
+      const parsed = parseManifest(bytes, mediaType);
       if (parsed.kind === "index") return [];
       const { config, layers } = parsed.manifest;
       return [config, ...layers].map((blob) => blob.digest.replace(":", "-"));
@@ -143,58 +132,44 @@ function createManifestReader(files: RegistryFiles) {
   }
 }
 
-/** What a registry that was killed left of links it was writing. */
-async function removeDrafts(repository: string, before: number): Promise<void> {
-  const subjects = await linksIn(join(repository, "+referrers"));
-  const referrers = subjects.map((subject) => join("+referrers", subject));
-  for (const kind of ["+manifests", "+tags", ...referrers]) {
-    const place = join(repository, kind);
-    for (const name of (await unlessAbsent(readdir(place))) ?? []) {
-      const file = join(place, name);
-      const found = DRAFT.test(name) ? await unlessAbsent(stat(file)) : undefined;
-      if (found && found.mtimeMs <= before) await rm(file, { force: true });
-    }
+/** What a registry or a collector that was killed left of links. */
+async function tidy(
+  tree: RegistryFiles["tree"],
+  repository: string,
+  before: number,
+): Promise<void> {
+  const subjects = await tree.folders(`${repository}/+referrers`);
+  const referrers = subjects.map((subject) => `+referrers/${subject}`);
+  for (const kind of ["+blobs", "+manifests", "+tags", ...referrers]) {
+    await tree.tidy(`${repository}/${kind}`, before);
   }
 }
 
-/** A collector that was killed may have left needed names aside. */
-async function putBackAll(directory: string): Promise<void> {
-  const entries = (await unlessAbsent(readdir(directory))) ?? [];
-  for (const name of entries.filter((entry) => entry.startsWith(ASIDE))) {
-    await putBack(directory, name.slice(ASIDE.length));
-  }
-}
-
-async function putBack(directory: string, name: string): Promise<void> {
-  const aside = join(directory, `${ASIDE}${name}`);
-  try {
-    // Unlike a rename, this leaves alone what has come to the place in the meantime.
-    await link(aside, join(directory, name));
-  } catch (reason) {
-    const { code } = reason as NodeJS.ErrnoException;
-    if (code !== "EEXIST" && code !== "ENOENT") throw reason;
-  }
-  await removeDurably(aside);
-}
-
-async function linkedNames(repositories: readonly string[]): Promise<Set<string>> {
+/** As content is called, of one algorithm. */
+async function linkedNames(
+  { tree }: RegistryFiles,
+  repositories: readonly string[],
+  algorithm: string,
+): Promise<Set<string>> {
   const linked = new Set<string>();
   for (const repository of repositories) {
     for (const kind of LINKS) {
-      const entries = (await unlessAbsent(readdir(join(repository, kind)))) ?? [];
-      // A link that is aside may yet be put back, by another collector.
-      for (const name of entries) linked.add(name.replace(ASIDE, ""));
+      for (const name of await tree.names(`${repository}/${kind}`, { withAside: true })) {
+        if (name.startsWith(`${algorithm}-`)) linked.add(name.slice(algorithm.length + 1));
+      }
     }
   }
   return linked;
 }
 
-async function isLinked(repositories: readonly string[], name: string): Promise<boolean> {
+async function isLinked(
+  { tree }: RegistryFiles,
+  repositories: readonly string[],
+  name: string,
+): Promise<boolean> {
   for (const repository of repositories) {
     for (const kind of LINKS) {
-      for (const entry of [name, `${ASIDE}${name}`]) {
-        if (await unlessAbsent(stat(join(repository, kind, entry)))) return true;
-      }
+      if (await tree.isLinked(`${repository}/${kind}`, name)) return true;
     }
   }
   return false;

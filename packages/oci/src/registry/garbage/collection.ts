@@ -1,7 +1,8 @@
 // Collects a registry's garbage from time to time.
 
+import type { RegistryFiles } from "../files/registry-files.ts";
 import type { Uploads } from "../upload/uploads.ts";
-import { collectGarbage, GRACE_MS } from "./collect-garbage.ts";
+import { collectFrom, GRACE_MS } from "./collect-garbage.ts";
 
 export interface Collection {
   /** Begins no further one. */
@@ -11,7 +12,7 @@ export interface Collection {
 }
 
 export interface CollectionOptions {
-  readonly directory: string;
+  readonly files: RegistryFiles;
   readonly uploads: Pick<Uploads, "dropIdle">;
   readonly everyMs?: number;
   /** How long what nothing needs is left alone. */
@@ -23,7 +24,7 @@ export interface CollectionOptions {
 const EVERY_MS = 6 * 60 * 60 * 1_000;
 
 export function startCollection(options: CollectionOptions): Collection {
-  const { directory, uploads, everyMs = EVERY_MS, graceMs = GRACE_MS, now, onError } = options;
+  const { files, uploads, everyMs = EVERY_MS, graceMs = GRACE_MS, now, onError } = options;
   let collecting: Promise<void> | undefined;
   const timer = setInterval(() => {
     collecting ??= collect();
@@ -38,7 +39,7 @@ export function startCollection(options: CollectionOptions): Collection {
   async function collect(): Promise<void> {
     try {
       await uploads.dropIdle();
-      await collectGarbage({ directory, now: now(), graceMs });
+      await collectFrom(files, { now: now(), graceMs });
     } catch (reason) {
       onError(reason);
     } finally {

@@ -2,15 +2,16 @@
 // collected as such. Kept are the manifests that are named, what they list, and what is about them, such as signatures.
 // Whatever was written within the grace period stays: somebody may be about to name it.
 
-import { readdir, stat } from "node:fs/promises";
-import { join } from "node:path";
 import { Digest } from "@exclave/core";
-import { unlessAbsent } from "@exclave/machine";
 import { childrenOf, parseManifest, subjectOf } from "../../content/descriptor.ts";
+import type { ObjectStore } from "../../objects/object-store.ts";
 import { createRegistryFiles, type RegistryFiles } from "../files/registry-files.ts";
+import { REPOSITORIES } from "../files/repository-places.ts";
 
 export interface ForgetManifests {
   readonly directory: string;
+  /** Where content lies instead of in the directory. */
+  readonly objects?: ObjectStore | undefined;
   /** By digest, in whatever repository. */
   readonly keep: ReadonlySet<string>;
   readonly now: number;
@@ -31,13 +32,13 @@ interface Links {
 
 /** How many were taken out. */
 export async function forgetManifests(options: ForgetManifests): Promise<number> {
-  const { directory, keep, now, graceMs, onEach = async () => undefined } = options;
-  const files = createRegistryFiles(directory);
+  const { directory, objects, keep, now, graceMs, onEach = async () => undefined } = options;
+  const files = createRegistryFiles(directory, objects);
   const links = new Map<string, Links>();
   const found: Found[] = [];
   const roots = new Set(keep);
   for (const repository of await files.repositories()) {
-    const here = await manifestsIn(directory, repository);
+    const here = await manifestsIn(files, repository);
     let isClear = true;
     // One by one: a repository may have more of them than a process may have files open.
     for (const digest of here) {
@@ -56,22 +57,20 @@ export async function forgetManifests(options: ForgetManifests): Promise<number>
     if (kept.has(digest)) continue;
     await onEach();
     // Looked at last: a push of the very same manifest writes it anew.
-    const link = await unlessAbsent(stat(linkOf(directory, repository, digest)));
-    if (!link || link.mtimeMs > now - graceMs) continue;
+    const modifiedAt = await files.tree.modifiedAt(linkOf(repository, digest));
+    if (modifiedAt === undefined || modifiedAt > now - graceMs) continue;
     if (await files.unlinkManifest(repository, digest)) forgotten++;
   }
   return forgotten;
 }
 
-function linkOf(directory: string, repository: string, digest: string): string {
-  return join(directory, "repositories", repository, "+manifests", digest.replace(":", "-"));
+function linkOf(repository: string, digest: string): string {
+  return `${REPOSITORIES}/${repository}/+manifests/${digest.replace(":", "-")}`;
 }
 
-async function manifestsIn(directory: string, repository: string): Promise<Digest[]> {
-  const names = await unlessAbsent(
-    readdir(join(directory, "repositories", repository, "+manifests")),
-  );
-  return (names ?? []).flatMap((name) => Digest.safeParse(name.replace("-", ":")).data ?? []);
+async function manifestsIn({ tree }: RegistryFiles, repository: string): Promise<Digest[]> {
+  const names = await tree.names(`${REPOSITORIES}/${repository}/+manifests`);
+  return names.flatMap((name) => Digest.safeParse(name.replace("-", ":")).data ?? []);
 }
 
 async function linksOf(

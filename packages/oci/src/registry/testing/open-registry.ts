@@ -9,6 +9,7 @@ import type { TestContext } from "node:test";
 import type { Digest } from "@exclave/core";
 import { MEDIA_TYPES } from "../../content/descriptor.ts";
 import { digestOf } from "../../content/digest.ts";
+import type { ObjectStore } from "../../objects/object-store.ts";
 import type { RegistryOptions } from "../registry.ts";
 import { serveRegistry } from "../serve-registry.ts";
 
@@ -30,6 +31,13 @@ export interface OpenRegistry {
 
 export const EMPTY = { mediaType: MEDIA_TYPES.empty, digest: digestOf("{}"), size: 2 };
 
+let createObjects: (() => ObjectStore) | undefined;
+
+/** From now on, registries of this process keep their content in an object store. */
+export function keepInObjects(create: () => ObjectStore): void {
+  createObjects = create;
+}
+
 export async function openRegistry(
   t: TestContext,
   options: Partial<RegistryOptions> = {},
@@ -37,6 +45,7 @@ export async function openRegistry(
   const directory = await mkdtemp(join(tmpdir(), "exclave-registry-"));
   const running = await serveRegistry({
     directory,
+    objects: createObjects?.(),
     auth: { kind: "anonymous" },
     host: "127.0.0.1",
     port: 0,

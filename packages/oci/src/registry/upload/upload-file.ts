@@ -26,7 +26,10 @@ interface Made {
   readonly hash: FileHash;
 }
 
-export function createUploadFile(blobs: BlobFiles, algorithm: Algorithm): UploadFile {
+export function createUploadFile(
+  blobs: Pick<BlobFiles, "temporary">,
+  algorithm: Algorithm,
+): UploadFile {
   // Knows of failures across requests. A page that cannot be written between two of them is told by
   // the first sync after the file was opened again, since Linux 4.16.
   const sync = createEarlySync();

@@ -52,7 +52,7 @@ const IDLE_MS_MAX = 60 * 60 * 1_000;
 const UPLOADS_MAX = 4_096;
 
 export function createUploads(
-  blobs: BlobFiles,
+  blobs: Pick<BlobFiles, "temporary">,
   now: () => number,
   { uploadsMax = UPLOADS_MAX } = {},
 ): Uploads {
