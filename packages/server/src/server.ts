@@ -101,6 +101,7 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   const loops = createServerLoops(() => context, ground);
   const link = createLinkEndpoint(() => context, {
     pingMs: options.pingMs ?? PING_MS,
+    isReady: () => reached.trust !== undefined,
     onPresence: ({ kind, audience }) => {
       if (kind === "install") loops.markInstall(audience);
       if (kind === "setup") loops.markAll();

@@ -35,6 +35,8 @@ export interface LinkEndpointOptions {
   readonly pingMs: number;
   /** Told when an agent came or went. */
   readonly onPresence: (agent: AgentRow) => void;
+  /** A server listens before it knows all it needs to greet anybody, and its agents are waiting; so it is unless said. */
+  readonly isReady?: () => boolean;
   /** The system's unless given. */
   readonly timers?: Timers;
   /** Lets others go first; a turn of the event loop unless given. */
@@ -70,7 +72,7 @@ export function createLinkEndpoint(
   context: () => ServerContext,
   options: LinkEndpointOptions,
 ): LinkEndpoint {
-  const { pingMs, tickMs = TICK_MS, random = Math.random } = options;
+  const { pingMs, tickMs = TICK_MS, random = Math.random, isReady = () => true } = options;
   const { timers = createSystemTimers(), elapsedMs = () => performance.now() } = options;
   const nextTurn = options.nextTurn ?? setImmediate;
   const sockets = createSockets();
@@ -112,8 +114,8 @@ export function createLinkEndpoint(
   function handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const path = new URL(request.url ?? "/", "http://server").pathname;
     if (path !== LINK_PATH) return refuse(socket, "404 Not Found");
-    // A server that stops: another one behind the same address may take it.
-    if (isClosing) return refuse(socket, comeBackAfter(1));
+    // A server that stops: another one behind the same address may take it. One that starts is soon ready.
+    if (isClosing || !isReady()) return refuse(socket, comeBackAfter(1));
     if (!makeRoom(unproven, elapsedMs())) return refuse(socket, comeBackAfter(COME_BACK_SECONDS));
     const presented = context().certificates?.read(peerCertificateOf(request.socket));
     sockets.handleUpgrade(request, socket, head, (link) =>

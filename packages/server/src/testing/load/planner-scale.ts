@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { createSystemTimers } from "@exclave/api";
 import { InstallId, Instant } from "@exclave/core";
 import { pino } from "pino";
+import { newInstallId } from "../../identifiers.ts";
 import { decideInstall } from "../../install/install-decision.ts";
 import { planWatches } from "../../install/watch-components.ts";
 import { createReconcileLoop } from "../../reconcile-loop.ts";
@@ -60,7 +61,7 @@ export async function openPlannerScale(data: string): Promise<PlannerScale> {
         if (--left === 0) done.resolve();
       },
     });
-    for (let n = 0; n < installs; n++) loop.mark(`i${n.toString(36).padStart(16, "a")}`);
+    for (let n = 0; n < installs; n++) loop.mark(newInstallId());
     globalThis.gc?.();
     const heapBytes = process.memoryUsage().heapUsed - heapBefore;
     await done.promise;
