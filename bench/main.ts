@@ -13,6 +13,7 @@ import { DISPATCH_BENCHES } from "./load/dispatch.ts";
 import { DRAIN_BENCHES } from "./load/drain.ts";
 import { HERD_BENCHES } from "./load/herd.ts";
 import { LOGS_BENCHES } from "./load/logs.ts";
+import { OWN_INSTALL_BENCHES } from "./load/own-install.ts";
 import { PLANNER_BENCHES } from "./load/planner-scale.ts";
 import { PODMAN_BENCHES } from "./podman.ts";
 import { recordFigures } from "./record.ts";
@@ -28,6 +29,7 @@ const BENCHES: readonly Bench[] = [
   ...PLANNER_BENCHES,
   ...DRAIN_BENCHES,
   ...LOGS_BENCHES,
+  ...OWN_INSTALL_BENCHES,
   ...PODMAN_BENCHES,
 ];
 
