@@ -272,6 +272,7 @@ function ownInstall({ audience, name, registry }: Home): OwnInstall {
       repository: "",
       mountFrom: [],
       token: async () => "token",
+      tokenFor: async () => "token",
     },
     sandbox: {},
     holds: async (ref) => registry.has(artifactKey(ref)),

@@ -22,7 +22,21 @@ const MORE_PROGRAMS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "registry.mjs": "packages/oci/src/programs/registry-main.ts",
     "init.mjs": "sandboxes/local/src/init.ts",
   },
+  "sandboxes/podman": {
+    "agent.mjs": "packages/agent/src/main.ts",
+    "registry.mjs": "packages/oci/src/programs/registry-main.ts",
+    "gate.mjs": "sandboxes/podman/src/gate/gate-main.ts",
+  },
 };
+
+/** Programs of others that a plugin runs; in its image where they were found and asked for. */
+const TOOLS: Readonly<Record<string, readonly string[]>> = {
+  "plugins/terraform": ["terraform", "tofu"],
+  "plugins/helm": ["helm", "kubectl"],
+  "plugins/kubernetes": ["kubectl"],
+};
+
+export const ALL_TOOLS = [...new Set(Object.values(TOOLS).flat())];
 
 export async function listRecipes(root: string): Promise<Recipe[]> {
   const runner: Recipe = {
@@ -50,6 +64,7 @@ async function recipesIn(root: string, folder: string, kind: ImageKind): Promise
       kind,
       repository: `exclave/${folder}/${descriptor.type}`,
       programs: { "plugin.mjs": entry, ...MORE_PROGRAMS[`${folder}/${name}`] },
+      ...(TOOLS[`${folder}/${name}`] && { tools: [...(TOOLS[`${folder}/${name}`] ?? [])] }),
       descriptor,
     });
   }

@@ -114,6 +114,7 @@ async function bench(t: TestContext, program: FakeProgram): Promise<Bench> {
           repository: "",
           mountFrom: [],
           token: async () => "token",
+          tokenFor: async () => "token",
         },
         holds: async () => isHeld.value,
         runner: { pin: async () => {}, restore: async () => false },

@@ -69,6 +69,7 @@ export * from "./release/rollback.ts";
 export * from "./repositories.ts";
 export * from "./sandbox/sandbox-contract.ts";
 export * from "./sandbox/sandbox-rules.ts";
+export * from "./sandbox/sandbox-runtime.ts";
 export * from "./suggest.ts";
 export * from "./system-failure.ts";
 export * from "./trust/change-trust.ts";

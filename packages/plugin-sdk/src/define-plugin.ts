@@ -6,6 +6,16 @@ import { z } from "zod";
 
 export { z } from "zod";
 
+export interface ComponentEngine {
+  readonly socket: string;
+  readonly token: string;
+  /** In the name and labels of everything of this install. */
+  readonly owner: string;
+  /** The image that this job runs, as the engine knows it. */
+  readonly image: string;
+  readonly network: string;
+}
+
 export interface OperationContext<Config = Record<string, unknown>> {
   readonly config: Config;
   readonly parameters: Readonly<Record<string, unknown>>;
@@ -23,6 +33,8 @@ export interface OperationContext<Config = Record<string, unknown>> {
   /** The artifact by digest, as it lies in the install's registry. */
   readonly artifact?: ArtifactInRegistry;
   readonly registryUrl?: string;
+  /** The sandbox's container engine, for containers of this component; absent where there is none. */
+  readonly engine?: ComponentEngine;
   /** This component's own place in the install; it stays between jobs. */
   readonly stateDirectory: string;
   /** Where a long-running program leaves word of itself for the sandbox. */

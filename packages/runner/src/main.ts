@@ -32,6 +32,7 @@ async function main(): Promise<ResultLine> {
       jobDirectory,
       stateDirectory: process.env[JOB_ENVIRONMENT.stateDirectory] ?? join(jobDirectory, "state"),
       runDirectory: process.env[JOB_ENVIRONMENT.runDirectory] ?? join(jobDirectory, "run"),
+      engineSocket: process.env[JOB_ENVIRONMENT.engineSocket],
       registrySocket: process.env[JOB_ENVIRONMENT.registrySocket],
       pluginDirectory: dirname(fileURLToPath(import.meta.url)),
       environment: programEnvironment(jobDirectory),

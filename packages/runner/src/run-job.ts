@@ -34,6 +34,8 @@ export interface RunJobOptions {
   readonly pluginDirectory: string;
   /** Leads to the install's registry, where the runtime mounted it. */
   readonly registrySocket?: string | undefined;
+  /** Leads to the sandbox's container engine, likewise. */
+  readonly engineSocket?: string | undefined;
   /** What programs see: PATH, HOME, TMPDIR. */
   readonly environment: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
@@ -192,6 +194,10 @@ async function runModule(
       },
     }),
     ...(document.registry && { registryUrl: document.registry.url }),
+    ...(document.engine &&
+      job.engineSocket !== undefined && {
+        engine: { ...document.engine, socket: job.engineSocket },
+      }),
   }).catch((reason) => {
     throw pluginFailure(reason);
   });

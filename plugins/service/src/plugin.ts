@@ -15,6 +15,13 @@ import {
   type StatusResult,
 } from "@exclave/plugin-sdk";
 import { Config } from "./config.ts";
+import {
+  applyService,
+  destroyService,
+  serviceExec,
+  serviceLogs,
+  serviceStatus,
+} from "./engine/service-operations.ts";
 import { followLog } from "./follow-log.ts";
 import { checkHealth, waitUntilHealthy } from "./health.ts";
 import {
@@ -60,6 +67,7 @@ export const plugin = definePlugin({
   },
 
   async apply(context) {
+    if (hasEngine(context)) return applyService(context);
     const { stateDirectory, config } = context;
     const supervisor = await keepSupervisor(stateDirectory);
     const running = currentInstance(stateDirectory);
@@ -90,13 +98,17 @@ export const plugin = definePlugin({
     reportOutputs(context, port);
   },
 
-  async status({ stateDirectory, config }): Promise<StatusResult> {
+  async status(context): Promise<StatusResult> {
+    if (hasEngine(context)) return serviceStatus(context);
+    const { stateDirectory, config } = context;
     const instance = currentInstance(stateDirectory);
     if (!instance) return { health: "missing", because: "it was never applied" };
     return checkHealth(instance, config.health);
   },
 
-  async logs({ stateDirectory, parameters, signal, ...context }) {
+  async logs(context) {
+    if (hasEngine(context)) return serviceLogs(context);
+    const { stateDirectory, parameters, signal } = context;
     const { tailLines, follow } = logsParameters(parameters);
     const instance = currentInstance(stateDirectory);
     if (!instance) throw new Failure("not_found", "it was never applied, so there is no log");
@@ -104,6 +116,7 @@ export const plugin = definePlugin({
   },
 
   async exec(context) {
+    if (hasEngine(context)) return serviceExec(context);
     const { command, timeoutSeconds } = execParameters(context.parameters);
     const instance = currentInstance(context.stateDirectory);
     const spec = instance && readSpec(instance);
@@ -120,6 +133,7 @@ export const plugin = definePlugin({
   },
 
   async destroy(context) {
+    if (hasEngine(context)) return destroyService(context);
     const { stateDirectory } = context;
     const instances = await listInstances(stateDirectory);
     for (const instance of instances) await stopInstance(instance);
@@ -131,6 +145,13 @@ export const plugin = definePlugin({
     else context.log("there was nothing to destroy");
   },
 });
+
+/** Where the sandbox has a container engine, a service is a container that the engine keeps up. */
+function hasEngine(
+  context: Context,
+): context is Context & { readonly engine: NonNullable<Context["engine"]> } {
+  return context.engine !== undefined;
+}
 
 /** An instance is a function of what it runs, so the same wish finds the same instance. */
 function instanceOf({ stateDirectory, artifact, config }: Context, program: SupervisorProgram) {

@@ -25,7 +25,13 @@ const OWN: OwnInstall = {
   id: ACME,
   name: "acme",
   sandbox: {},
-  registry: { url: "http://install.test", repository: "", mountFrom: [], token: async () => "t" },
+  registry: {
+    url: "http://install.test",
+    repository: "",
+    mountFrom: [],
+    token: async () => "t",
+    tokenFor: async () => "t",
+  },
   holds: async () => true,
   runner: { pin: async () => {}, restore: async () => true },
 };

@@ -61,6 +61,7 @@ function placeWith({
         registry: {
           url: "http://install.test",
           ...share,
+          tokenFor: async (service, subject) => `${service} for ${subject}`,
           token: async (access) =>
             JSON.stringify(access.map(({ name, actions }) => [name, actions])),
         },

@@ -8,6 +8,7 @@ import {
   type ArtifactRef,
   componentRepository,
   enforcedLimits,
+  engineIn,
   Failure,
   JobDocument,
   type JobName,
@@ -19,6 +20,7 @@ import {
   releaseRepository,
   usesOf,
 } from "@exclave/core";
+import { imageRepository } from "@exclave/machine/engine";
 import type { Access } from "@exclave/oci";
 import type { ImageRef, JobSpec } from "@exclave/runtime";
 import type { PinnedRunner } from "../image/pinned-runner.ts";
@@ -115,6 +117,7 @@ export async function prepareJob(job: PrepareJob, place: Workplace): Promise<Pre
     parameters: { ...step.parameters, ...places.parameters, joinString: job.joinString },
     ...places.content,
     ...places.access,
+    engine: await engineFor(job, place.own),
     secrets: [...secrets, ...secretsInMemory],
     deadlineAt: job.now + manifest.deadlineMs,
     limits,
@@ -132,6 +135,23 @@ export async function prepareJob(job: PrepareJob, place: Workplace): Promise<Pre
     ...(stateVolume !== undefined && { stateVolume }),
   };
   return { spec, secrets, secretsInMemory, writes: admitted.writes };
+}
+
+/** A component's job may look after the component's own containers, where the sandbox has an engine. */
+async function engineFor(
+  { step }: PrepareJob,
+  own: OwnInstall | undefined,
+): Promise<JobDocument["engine"]> {
+  const engine = engineIn(own?.sandbox.runtime);
+  if (!own || !engine) return undefined;
+  if (step.component === undefined || step.operation === "sync") return undefined;
+  const { owner, network = "bridge", engineService } = engine;
+  return {
+    token: await own.registry.tokenFor(engineService, step.component),
+    owner,
+    image: `${imageRepository(owner)}:${step.plugin.digest.replace("sha256:", "")}`,
+    network,
+  };
 }
 
 interface Places {

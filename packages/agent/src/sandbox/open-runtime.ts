@@ -2,7 +2,14 @@
 // where the contract asks for it.
 
 import { join } from "node:path";
-import { JOB_CLASSES, type JobClass, type SandboxContract, unreachable } from "@exclave/core";
+import {
+  JOB_CLASSES,
+  type JobClass,
+  PodmanRuntime,
+  ProcessRuntime,
+  type SandboxContract,
+  type SandboxRuntime,
+} from "@exclave/core";
 import {
   createProcessRuntime,
   createTreeSeals,
@@ -20,29 +27,30 @@ export interface RuntimePlace {
   readonly notices?: Notices | undefined;
 }
 
-export async function openRuntime(
-  { runtime, run, roles }: Pick<SandboxContract, "runtime" | "run" | "roles">,
-  { path, notices }: RuntimePlace,
-): Promise<JobRuntime> {
-  switch (runtime.type) {
-    case "process": {
-      const { directory } = runtime;
-      const images = unpackedImages(directory, notices);
-      const left = run && { runDirectory: run.directory };
-      return createProcessRuntime({ directory, ...images, path, ...left });
-    }
-    case "podman": {
-      const { createPodmanRuntime } = await import("@exclave/runtime/podman");
-      return createPodmanRuntime({
-        ...runtime,
-        images: createImageArchives(),
-        identities: identitiesIn(roles),
-      });
-    }
-    default:
-      return unreachable(runtime);
-  }
+type Contract = Pick<SandboxContract, "runtime" | "run" | "roles">;
+
+export async function openRuntime(contract: Contract, place: RuntimePlace): Promise<JobRuntime> {
+  const { runtime } = contract;
+  const open: Opener = OPENERS[runtime.type];
+  return open(contract, place);
 }
+
+type Opener = (contract: Contract, place: RuntimePlace) => Promise<JobRuntime>;
+
+const OPENERS: Readonly<Record<SandboxRuntime["type"], Opener>> = {
+  process: async ({ runtime, run }, { path, notices }) => {
+    const { directory } = ProcessRuntime.parse(runtime);
+    const images = unpackedImages(directory, notices);
+    const left = run && { runDirectory: run.directory };
+    return createProcessRuntime({ directory, ...images, path, ...left });
+  },
+  podman: async ({ runtime, roles }) => {
+    const { createPodmanRuntime } = await import("@exclave/runtime/podman");
+    const engine = PodmanRuntime.parse(runtime);
+    const images = createImageArchives();
+    return createPodmanRuntime({ ...engine, images, identities: identitiesIn(roles) });
+  },
+};
 
 /** Images as trees on this disk, for jobs that are processes. */
 export function unpackedImages(

@@ -4,7 +4,7 @@
 import { createPrivateKey, type KeyObject, randomUUID } from "node:crypto";
 import { Failure, parseSandboxContract, type SandboxContract } from "@exclave/core";
 import { readIfThere } from "@exclave/machine";
-import { type Access, mintToken } from "@exclave/oci";
+import { type Access, type MintToken, mintToken } from "@exclave/oci";
 import type { RegistryShare } from "./own-repository.ts";
 
 export async function readSandbox(path: string): Promise<SandboxContract> {
@@ -23,6 +23,8 @@ export interface OwnRegistry extends RegistryShare {
   /** Leads to it where it listens on no port. */
   readonly socket?: string | undefined;
   token(access: readonly Access[]): Promise<string>;
+  /** For another service of the sandbox: who the bearer is there. */
+  tokenFor(service: string, subject: string): Promise<string>;
 }
 
 const TOKEN_TTL_MS = 3_600_000;
@@ -46,18 +48,15 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
     socket,
     repository,
     mountFrom,
-    token: async (access) =>
-      mintToken({
-        privateKey: await readTokenKey(keyPath, name),
-        issuer,
-        audience: service,
-        subject: install,
-        access,
-        ttlMs: TOKEN_TTL_MS,
-        now: now(),
-        jti: randomUUID(),
-      }),
+    token: (access) => mint({ audience: service, subject: install, access }),
+    tokenFor: (audience, subject) => mint({ audience, subject, access: [] }),
   };
+
+  async function mint(claims: Pick<MintToken, "audience" | "subject" | "access">): Promise<string> {
+    const privateKey = await readTokenKey(keyPath, name);
+    const times = { ttlMs: TOKEN_TTL_MS, now: now(), jti: randomUUID() };
+    return mintToken({ privateKey, issuer, ...claims, ...times });
+  }
 }
 
 /** Read when it is used: an agent without it still says so, and works again once setup has made one. */

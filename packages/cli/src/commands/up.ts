@@ -13,6 +13,7 @@ const Options = z.object({
   demo: z.boolean().default(false),
   port: z.int().optional(),
   tls: z.boolean().default(false),
+  sandbox: z.string(),
 });
 
 export function addUpCommand(program: Command, invocation: Invocation): void {
@@ -20,6 +21,7 @@ export function addUpCommand(program: Command, invocation: Invocation): void {
     .command("up")
     .description("run everything on this machine: server, build agent, setup agent, installs")
     .option("--demo", "release the demo app and create the install acme")
+    .option("--sandbox <name>", "what the demo's install stands on: local, or podman", "local")
     .option("--port <port>", "the server's port, chosen at the first start", portNumber)
     .option(
       "--tls",
@@ -33,11 +35,13 @@ export function addUpCommand(program: Command, invocation: Invocation): void {
           programs,
           port: options.port,
           tls: options.tls,
+          wantsEngine: options.sandbox === "podman",
           say: (line) => display.note(line),
         });
         try {
           if (options.demo) {
-            await runDemo(cli, up, { app: await provideDemoApp(cli.home), display });
+            const app = await provideDemoApp(cli.home);
+            await runDemo(cli, up, { app, sandbox: options.sandbox, display });
           }
           display.note("running; Ctrl-C ends everything");
           if (!invocation.signal.aborted) await once(invocation.signal, "abort");

@@ -15,6 +15,8 @@ export interface Home {
   readonly portFile: string;
   readonly agentsDirectory: string;
   readonly installsDirectory: string;
+  /** The socket of a container engine that `up` started. */
+  readonly engineDirectory: string;
   /** Images of an installed package, packed at its first start. */
   readonly imagesDirectory: string;
   readonly logDirectory: string;
@@ -37,6 +39,7 @@ export function homeOf(environment: Readonly<Record<string, string | undefined>>
     portFile: join(serverDirectory, "port"),
     agentsDirectory: join(directory, "agents"),
     installsDirectory: join(directory, "installs"),
+    engineDirectory: join(directory, "engine"),
     imagesDirectory: join(directory, "images"),
     logDirectory: join(directory, "log"),
     runDirectory,

@@ -21,13 +21,14 @@ const PATIENCE_MS = 600_000;
 
 export interface DemoOptions {
   readonly app: string;
+  readonly sandbox: string;
   readonly display: Display;
 }
 
 export async function runDemo(
   cli: Cli,
   { client }: Up,
-  { app, display }: DemoOptions,
+  { app, sandbox, display }: DemoOptions,
 ): Promise<void> {
   const startedAt = cli.invocation.now();
   if (!(await hasRelease())) {
@@ -44,7 +45,7 @@ export async function runDemo(
         name: INSTALL,
         app: APP,
         channel: CHANNEL,
-        sandbox: "local",
+        sandbox,
         inputs: INPUTS,
       },
     });

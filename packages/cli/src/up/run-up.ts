@@ -3,7 +3,14 @@
 
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type AgentView, type Client, listAgents } from "@exclave/api";
+import {
+  type AgentView,
+  type Client,
+  type InstallView,
+  listAgents,
+  listInstalls,
+} from "@exclave/api";
+import { asFailure } from "@exclave/core";
 import { identifyProcess, readIfThere } from "@exclave/machine";
 import type { Home } from "../connection/home.ts";
 import { listAll } from "../connection/pages.ts";
@@ -11,6 +18,7 @@ import { readSettings, withContext, writeSettings } from "../connection/settings
 import { type Cli, connectTo } from "../program/cli.ts";
 import { plainEnvironment } from "../program/package-program.ts";
 import { CliProblem } from "../program/problem.ts";
+import { type ContainerEngine, hadEngine, provideEngine } from "./container-engine.ts";
 import { choosePort, chooseTls } from "./port.ts";
 import { endProcess, programsOf } from "./processes.ts";
 import type { Programs } from "./programs.ts";
@@ -30,6 +38,8 @@ export interface UpOptions {
   readonly programs: Programs;
   readonly port: number | undefined;
   readonly tls: boolean;
+  /** Installs here may be containers. */
+  readonly wantsEngine: boolean;
   readonly say: (line: string) => void;
 }
 
@@ -48,6 +58,8 @@ export async function startUp(cli: Cli, options: UpOptions): Promise<Up> {
   };
   const vendor = createVendorPrograms({ cli, programs, lock, environment, say });
   let watch: InstallWatch | undefined;
+  let engine: ContainerEngine | undefined;
+  let reachedServer: Client | undefined;
   try {
     await endAbandoned(lock, home, say, invocation.hurry);
     const images = await provideImages(invocation, programs.images, say);
@@ -57,17 +69,25 @@ export async function startUp(cli: Cli, options: UpOptions): Promise<Up> {
     const reached = { url, ...(isTls ? { caFile: home.serverCaFile } : {}) };
     await vendor.startServer(reached, port);
     const client = await connect(reached);
+    reachedServer = client;
+    if (options.wantsEngine || (await hadEngine(home))) {
+      engine = await provideEngine({ home, environment: invocation.environment, say });
+    }
     await vendor.startAgent("build", { client, reached, extra: ["--images", images] });
     // Where the local sandbox puts its installs is this program's to say: it looks after them.
     const installsHere = `local.installs=${home.installsDirectory}`;
     await vendor.startAgent("setup", {
       client,
       reached,
-      extra: ["--sandbox-default", installsHere],
+      extra: [installsHere, ...engineDefaults(engine)].flatMap((text) => [
+        "--sandbox-default",
+        text,
+      ]),
     });
     // From here on the installs are ours to stop: before, a start that fails leaves them running.
     watch = watchInstalls({ home, environment, say });
     await watch.startAll();
+    await engine?.startInstalls(await containerInstalls(client));
     await writeSettings(
       home,
       withContext(await readSettings(home), "local", {
@@ -111,11 +131,31 @@ export async function startUp(cli: Cli, options: UpOptions): Promise<Up> {
   /** Installs first, so that their agents can still say good-bye. */
   async function stop(): Promise<void> {
     const { hurry } = invocation;
+    if (engine && reachedServer) {
+      await engine
+        .stopInstalls(await containerInstalls(reachedServer))
+        .catch((reason: unknown) =>
+          say(`containers were not stopped: ${asFailure(reason).message}`),
+        );
+    }
     await watch?.stop(hurry);
     await vendor.stop({ graceMs: GRACE_MS, hurry });
+    await engine?.stop();
     if (watch) await endLeftovers(home.directory, say, hurry);
     await lock.release();
   }
+}
+
+/** The server listens on this machine's loopback, so that the installs have to be on its network. */
+function engineDefaults(engine: ContainerEngine | undefined): string[] {
+  if (!engine) return [];
+  return [`podman.socket=${engine.socket}`, "podman.network=host", "podman.exec=allowed"];
+}
+
+/** By id: those that are containers. One that is destroyed has none left. */
+async function containerInstalls(client: Client): Promise<string[]> {
+  const installs = await listAll<InstallView>(client, listInstalls);
+  return installs.filter(({ sandbox }) => sandbox === "podman").map(({ id }) => id);
 }
 
 /** Databases and sockets below it have names of limited length; they fail in words nobody understands. */

@@ -47,6 +47,17 @@ export const JobDocument = z.object({
   source: z
     .object({ url: z.url(), token: z.string(), digest: Digest, ca: z.string().optional() })
     .optional(),
+  /** How far the job may use the sandbox's container engine: for containers of its own component. */
+  engine: z
+    .object({
+      token: z.string(),
+      /** In the name and labels of everything of this install. */
+      owner: z.string(),
+      /** The image that this job runs, as the engine knows it. */
+      image: z.string(),
+      network: z.string(),
+    })
+    .optional(),
   /** Values that must not appear in any output. */
   secrets: z.array(z.string()),
   deadlineAt: z.int().positive(),
@@ -71,4 +82,6 @@ export const JOB_ENVIRONMENT = {
   documentCa: "EXCLAVE_DOCUMENT_CA",
   /** The file with the token that says which job asks. */
   documentToken: "EXCLAVE_DOCUMENT_TOKEN",
+  /** A socket that leads to the sandbox's container engine, as far as the job document's token goes. */
+  engineSocket: "EXCLAVE_ENGINE_SOCKET",
 } as const;

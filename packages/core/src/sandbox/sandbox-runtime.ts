@@ -3,13 +3,13 @@
 
 import { z } from "zod";
 
-const ProcessRuntime = z.looseObject({
+export const ProcessRuntime = z.looseObject({
   type: z.literal("process"),
   /** Where jobs and unpacked images lie. */
   directory: z.string(),
 });
 
-const PodmanRuntime = z.looseObject({
+export const PodmanRuntime = z.looseObject({
   type: z.literal("podman"),
   /** The socket of a container engine that speaks Docker's API, or of what stands before one. */
   socket: z.string(),
@@ -23,9 +23,18 @@ const PodmanRuntime = z.looseObject({
   socketVolume: z.string().optional(),
   /** Whether the agent sees the processes of the engine's containers. */
   seesProcesses: z.boolean().default(false),
+  /** For whom the agent signs tokens by which a job reaches its component's containers; none without. */
+  engineService: z.string().optional(),
   /** How the engine maps a container's users to the machine's, where it can. */
   userNamespace: z.string().optional(),
 });
+
+const EngineRuntime = PodmanRuntime.extend({ engineService: z.string() });
+
+/** The container engine of a sandbox whose jobs may have to do with it; undefined where there is none. */
+export function engineIn(runtime: unknown): z.infer<typeof EngineRuntime> | undefined {
+  return EngineRuntime.safeParse(runtime).data;
+}
 
 export const SandboxRuntime = z.discriminatedUnion("type", [ProcessRuntime, PodmanRuntime]);
 export type SandboxRuntime = z.infer<typeof SandboxRuntime>;

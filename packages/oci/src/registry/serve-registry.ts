@@ -2,13 +2,13 @@
 
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
+import { listenOnSocket } from "@exclave/machine/engine";
 import {
   createLimitedServer,
   LISTEN_LIMITS,
   type ListenLimits,
   REPOSITORY_TOKEN_HEADER_BYTES_MAX,
 } from "../listener/listen-limits.ts";
-import { listenOnSocket } from "../listener/listen-on-socket.ts";
 import { createRegistry, type RegistryOptions } from "./registry.ts";
 
 export interface RunningRegistry {

@@ -3,8 +3,8 @@
 
 import { createHash } from "node:crypto";
 import { DEFAULT_LIMITS, JOB_ENVIRONMENT, type JobClass, type JobName } from "@exclave/core";
+import { plainPath } from "@exclave/machine/engine";
 import type { JobSpec } from "../job-runtime.ts";
-import { plainPath } from "../podman/job-files.ts";
 
 export interface JobPlace {
   readonly namespace: string;

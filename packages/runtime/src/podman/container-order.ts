@@ -1,8 +1,8 @@
 // What an engine is asked to make of a job: a container that can do nothing it was not given.
 
 import { JOB_ENVIRONMENT } from "@exclave/core";
+import type { Owner } from "@exclave/machine/engine";
 import type { JobSpec } from "../job-runtime.ts";
-import type { Owner } from "./job-files.ts";
 
 export interface ContainerPlace {
   /** By the digest of its configuration, which pins every byte of it. */
@@ -22,7 +22,6 @@ export interface ContainerPlace {
 export const JOB_PATH = "/job";
 export const STATE_PATH = "/state";
 const SOCKETS_PATH = "/run/exclave";
-const REGISTRY_SOCKET = "registry.sock";
 
 const MIB = 1024 ** 2;
 const FILES_MAX = 16_384;
@@ -80,15 +79,16 @@ export function containerOrder(spec: JobSpec, place: ContainerPlace) {
 }
 
 /** Paths of the container; the search path is the image's own or the engine's, never the machine's. */
-function environmentOf(spec: JobSpec, hasRegistrySocket: boolean): Record<string, string> {
+function environmentOf(spec: JobSpec, hasSockets: boolean): Record<string, string> {
   return {
     HOME: JOB_PATH,
     TMPDIR: `${JOB_PATH}/tmp`,
     ...spec.environment,
     [JOB_ENVIRONMENT.jobDirectory]: JOB_PATH,
     ...(spec.stateVolume !== undefined && { [JOB_ENVIRONMENT.stateDirectory]: STATE_PATH }),
-    ...(hasRegistrySocket && {
-      [JOB_ENVIRONMENT.registrySocket]: `${SOCKETS_PATH}/${REGISTRY_SOCKET}`,
+    ...(hasSockets && {
+      [JOB_ENVIRONMENT.registrySocket]: `${SOCKETS_PATH}/registry.sock`,
+      [JOB_ENVIRONMENT.engineSocket]: `${SOCKETS_PATH}/engine.sock`,
     }),
   };
 }

@@ -2,10 +2,9 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { Failure, type JobName } from "@exclave/core";
+import { enginePath, LABELS } from "@exclave/machine/engine";
 import type { Container, Verdict } from "./container-run.ts";
-import { enginePath } from "./engine-client.ts";
 import { inspectContainer, isOver } from "./inspect-container.ts";
-import { LABELS } from "./labels.ts";
 import {
   dropVerdict,
   engineName,

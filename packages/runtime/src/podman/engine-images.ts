@@ -3,9 +3,9 @@
 // the digest of its configuration, which names every layer, and by a tag that says whose it is.
 
 import { Digest, Failure } from "@exclave/core";
+import { type EngineClient, enginePath } from "@exclave/machine/engine";
 import { z } from "zod";
 import type { ImageRef } from "../job-runtime.ts";
-import { type EngineClient, enginePath } from "./engine-client.ts";
 
 /** Where images come from: the registry this install calls its own. */
 export interface ImageArchives {

@@ -4,11 +4,9 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { Failure, type JobName } from "@exclave/core";
+import { enginePath, LABELS, type Labels, payloads } from "@exclave/machine/engine";
 import { endFor } from "./end-container.ts";
-import { enginePath } from "./engine-client.ts";
 import { isOver } from "./inspect-container.ts";
-import { LABELS, type Labels } from "./labels.ts";
-import { payloads } from "./log-frames.ts";
 import { engineName, type PodmanPlace } from "./podman-place.ts";
 
 const LOOK_MS = 50;

@@ -1,8 +1,2 @@
-export {
-  clearEngine,
-  type EngineContent,
-  type EngineOwner,
-  listEngine,
-} from "./clear-engine.ts";
 export type { ImageArchive, ImageArchives } from "./engine-images.ts";
 export { createPodmanRuntime, type PodmanRuntimeOptions } from "./podman-runtime.ts";

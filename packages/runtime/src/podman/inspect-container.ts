@@ -4,12 +4,11 @@
 
 import { readFile } from "node:fs/promises";
 import { Failure, type JobName } from "@exclave/core";
+import { enginePath, LABELS } from "@exclave/machine/engine";
 import { z } from "zod";
 import type { JobRun } from "../job-runtime.ts";
 import { processTable } from "../process/process-table.ts";
 import { type Container, jobRunOf, type Verdict } from "./container-run.ts";
-import { enginePath } from "./engine-client.ts";
-import { LABELS } from "./labels.ts";
 import { findContainer, type PodmanPlace, readVerdict, writeVerdict } from "./podman-place.ts";
 
 /** An engine writes the end down within moments; what is gone for longer was seen by nobody. */

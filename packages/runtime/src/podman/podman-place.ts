@@ -4,8 +4,8 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type JobClass, JobName } from "@exclave/core";
 import { readIfThere, writeDurably } from "@exclave/machine";
+import type { EngineClient } from "@exclave/machine/engine";
 import { Container, Verdict } from "./container-run.ts";
-import type { EngineClient } from "./engine-client.ts";
 import type { EngineImages } from "./engine-images.ts";
 
 export interface PodmanPlace {

@@ -2,11 +2,11 @@
 
 import assert from "node:assert/strict";
 import { after, before, describe, type TestContext, test } from "node:test";
+import { clearEngine, listEngine } from "@exclave/machine/engine";
 import { ended, outputText } from "../testing/job-observation.ts";
 import { describeJobRuntime } from "../testing/job-runtime-contract.ts";
 import { shell } from "../testing/job-script.ts";
 import { cleanUp, prepared, said, specOf, started } from "../testing/runtime-under-test.ts";
-import { clearEngine, listEngine } from "./clear-engine.ts";
 import { createUnderTest } from "./testing/podman-under-test.ts";
 import { createScratchEngine, lacksPodman, type ScratchEngine } from "./testing/scratch-engine.ts";
 

@@ -4,16 +4,21 @@
 
 import { Failure, type JobClass, JobName } from "@exclave/core";
 import { makePrivate } from "@exclave/machine";
+import {
+  createEngineClient,
+  enginePath,
+  imageRepository,
+  LABELS,
+  ownedBy,
+} from "@exclave/machine/engine";
 import { z } from "zod";
 import type { JobRun, JobRuntime, JobSpec, RuntimeCapabilities } from "../job-runtime.ts";
 import { unenforcedLimits } from "../unenforced-limits.ts";
 import { wasStarted } from "./container-run.ts";
 import { createDeadlineWatch, removeContainer, stopContainer } from "./end-container.ts";
-import { createEngineClient, enginePath } from "./engine-client.ts";
 import { createEngineImages, type ImageArchives } from "./engine-images.ts";
 import { followContainer } from "./follow-container.ts";
 import { inspectContainer, isOver } from "./inspect-container.ts";
-import { imageRepository, LABELS, ownedBy } from "./labels.ts";
 import { engineName, findContainer, type PodmanPlace } from "./podman-place.ts";
 import { startContainer } from "./start-container.ts";
 

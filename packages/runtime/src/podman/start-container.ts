@@ -3,13 +3,20 @@
 // life and never started is taken over.
 
 import { Failure } from "@exclave/core";
+import {
+  enginePath,
+  jobLabels,
+  LABELS,
+  type Labels,
+  type Owner,
+  ownedArchive,
+  plainPath,
+  stateLabels,
+} from "@exclave/machine/engine";
 import type { JobSpec } from "../job-runtime.ts";
 import { processTable } from "../process/process-table.ts";
 import { containerOrder, JOB_PATH, STATE_PATH } from "./container-order.ts";
 import { type Container, wasStarted } from "./container-run.ts";
-import { enginePath } from "./engine-client.ts";
-import { jobArchive, type Owner, plainPath } from "./job-files.ts";
-import { jobLabels, LABELS, type Labels, stateLabels } from "./labels.ts";
 import { engineName, findContainer, type PodmanPlace, readVerdict } from "./podman-place.ts";
 
 /** Nobody on this machine, and the same nobody for every class that shares a component's state. */
@@ -80,8 +87,10 @@ async function makeVolume({ engine }: PodmanPlace, name: string, labels: Labels)
 /** Into its volumes, through the engine: a job shares no disk with whoever starts it. */
 async function giveFiles(place: PodmanPlace, id: string, spec: JobSpec): Promise<void> {
   const who = identityOf(place, spec);
-  const archives: [string, Buffer][] = [[JOB_PATH, jobArchive(who, ["tmp"], spec.files)]];
-  if (spec.stateVolume !== undefined) archives.push([STATE_PATH, jobArchive(who, [], {})]);
+  const archives: [string, Buffer][] = [
+    [JOB_PATH, ownedArchive({ owner: who, directories: ["tmp"], files: spec.files })],
+  ];
+  if (spec.stateVolume !== undefined) archives.push([STATE_PATH, ownedArchive({ owner: who })]);
   for (const [path, archive] of archives) {
     const target = enginePath(`/containers/${id}/archive`, { path });
     await place.engine.send("PUT", target, { archive });

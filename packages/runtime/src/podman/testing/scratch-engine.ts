@@ -3,7 +3,7 @@
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -32,7 +32,9 @@ export function lacksPodman(): string | undefined {
 
 export async function createScratchEngine(): Promise<ScratchEngine> {
   const directory = mkdtempSync(join(tmpdir(), "exclave-podman-"));
-  const socket = join(directory, "engine.sock");
+  // Alone in its directory: whoever stands before an engine has that one mounted.
+  const socket = join(directory, "api", "engine.sock");
+  mkdirSync(join(directory, "api"));
   const places = ["--root", join(directory, "root"), "--runroot", join(directory, "run")];
   const common = ["--runtime", "runc", "--cgroup-manager", "cgroupfs", ...places];
   let service: ChildProcess | undefined;

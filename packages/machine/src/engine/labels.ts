@@ -7,6 +7,10 @@ export const LABELS = {
   job: "dev.exclave.job",
   jobClass: "dev.exclave.class",
   state: "dev.exclave.state",
+  /** Whose long-running container it is. */
+  component: "dev.exclave.component",
+  /** A part of the sandbox itself: which. */
+  system: "dev.exclave.system",
   deadlineMs: "dev.exclave.deadline-ms",
   logBytesMax: "dev.exclave.log-bytes-max",
   /** How many processes the machine's kernel had killed for want of memory when the job began. */

@@ -1,10 +1,11 @@
 // Speaks to a container engine over its unix socket: the Docker-compatible API, which Podman and Docker
 // both serve. HTTP by node:http and nothing else; every answer has a size and every wait an end.
 
-import { type IncomingMessage, request } from "node:http";
-import { pipeline } from "node:stream/promises";
+import type { IncomingMessage } from "node:http";
 import { Failure } from "@exclave/core";
 import type { z } from "zod";
+import { askEngine, type EngineRequest, TIMEOUT_MS } from "./engine-request.ts";
+import { payloads } from "./log-frames.ts";
 
 export interface EngineClient {
   /** An answer as JSON, read by the schema. */
@@ -13,28 +14,44 @@ export interface EngineClient {
   find<Value>(path: string, schema: z.ZodType<Value>): Promise<Value | undefined>;
   /** Sends and says the status; one that is neither fine nor expected throws. */
   send(method: Method, path: string, options?: SendOptions): Promise<number>;
+  /** Sends, and reads the answer by the schema. */
+  ask<Value>(method: Method, path: string, json: unknown, schema: z.ZodType<Value>): Promise<Value>;
+  /** Whether there is such a thing. */
+  has(path: string): Promise<boolean>;
   /** The answer's bytes as they come. */
   stream(path: string, signal: AbortSignal): AsyncIterable<Uint8Array>;
+  /** What a container or a command in it says, without the frames that engines put around it. */
+  output(
+    method: "GET" | "POST",
+    path: string,
+    options: { readonly json?: unknown; readonly signal: AbortSignal },
+  ): AsyncIterable<Uint8Array>;
+  /** The end of a container's log, on one line: for a failure to say. */
+  lastWords(container: string): Promise<string>;
+}
+
+export interface EngineClientOptions {
+  /** For what stands before an engine and wants to know who asks. */
+  readonly token?: string | undefined;
 }
 
 type Method = "POST" | "PUT" | "DELETE";
 
-export interface SendOptions {
-  readonly json?: unknown;
-  /** A tar archive, at once or as it is made. */
-  readonly archive?: Uint8Array | AsyncIterable<Uint8Array>;
+export interface SendOptions extends Omit<EngineRequest, "signal"> {
   /** Statuses that say it is so already: 304 for a start, 404 for a removal, 409 for a name. */
   readonly expected?: readonly number[];
-  readonly timeoutMs?: number;
 }
 
-/** What both engines have had for years. */
-const VERSION = "/v1.41";
 const ANSWER_BYTES_MAX = 16 * 1024 * 1024;
-const TIMEOUT_MS = 60_000;
+const LAST_LINES = 5;
+const WORDS_MAX = 1_000;
 
-export function createEngineClient(socket: string): EngineClient {
-  return { read, find, send, stream };
+export function createEngineClient(
+  socket: string,
+  { token }: EngineClientOptions = {},
+): EngineClient {
+  const place = { socket, token };
+  return { read, find, send, ask: askFor, has, stream, output, lastWords };
 
   async function read<Value>(path: string, schema: z.ZodType<Value>): Promise<Value> {
     const found = await find(path, schema);
@@ -43,7 +60,7 @@ export function createEngineClient(socket: string): EngineClient {
   }
 
   async function find<Value>(path: string, schema: z.ZodType<Value>): Promise<Value | undefined> {
-    const answer = await ask("GET", path, {});
+    const answer = await askEngine(place, "GET", path, {});
     const text = await textOf(answer);
     if (answer.statusCode === 404) return undefined;
     if (!isFine(answer)) throw refusal("GET", path, answer, text);
@@ -52,7 +69,7 @@ export function createEngineClient(socket: string): EngineClient {
   }
 
   async function send(method: Method, path: string, options: SendOptions = {}): Promise<number> {
-    const answer = await ask(method, path, options);
+    const answer = await askEngine(place, method, path, options);
     const text = await textOf(answer);
     const status = answer.statusCode ?? 0;
     if (isFine(answer) || options.expected?.includes(status)) {
@@ -64,46 +81,56 @@ export function createEngineClient(socket: string): EngineClient {
     throw refusal(method, path, answer, text);
   }
 
-  async function* stream(path: string, signal: AbortSignal): AsyncIterable<Uint8Array> {
-    const answer = await ask("GET", path, { signal });
-    if (!isFine(answer)) throw refusal("GET", path, answer, await textOf(answer));
-    yield* answer as AsyncIterable<Uint8Array>;
+  async function askFor<Value>(
+    method: Method,
+    path: string,
+    json: unknown,
+    schema: z.ZodType<Value>,
+  ): Promise<Value> {
+    const answer = await askEngine(place, method, path, { json });
+    const text = await textOf(answer);
+    if (!isFine(answer)) throw refusal(method, path, answer, text);
+    return schema.parse(JSON.parse(text));
   }
 
-  function ask(
+  async function has(path: string): Promise<boolean> {
+    const answer = await askEngine(place, "HEAD", path, {});
+    answer.resume();
+    if (answer.statusCode === 404) return false;
+    if (isFine(answer)) return true;
+    throw refusal("HEAD", path, answer, "");
+  }
+
+  async function* stream(path: string, signal: AbortSignal): AsyncIterable<Uint8Array> {
+    yield* flow("GET", path, { signal });
+  }
+
+  async function* output(
+    method: "GET" | "POST",
+    path: string,
+    options: { readonly json?: unknown; readonly signal: AbortSignal },
+  ): AsyncIterable<Uint8Array> {
+    yield* payloads(flow(method, path, options), 0);
+  }
+
+  async function lastWords(container: string): Promise<string> {
+    const query = { stdout: 1, stderr: 1, tail: LAST_LINES };
+    const path = enginePath(`/containers/${container}/logs`, query);
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    let said = "";
+    for await (const bytes of output("GET", path, { signal }))
+      said += Buffer.from(bytes).toString();
+    return said.trim().replaceAll("\n", " / ").slice(-WORDS_MAX);
+  }
+
+  async function* flow(
     method: Method | "GET",
     path: string,
-    { json, archive, signal, timeoutMs = TIMEOUT_MS }: SendOptions & { signal?: AbortSignal },
-  ): Promise<IncomingMessage> {
-    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-    const body = json === undefined ? undefined : JSON.stringify(json);
-    const sent = request({
-      socketPath: socket,
-      method,
-      path: VERSION + path,
-      headers: {
-        host: "engine",
-        ...(body !== undefined && { "content-type": "application/json" }),
-        ...(archive !== undefined && { "content-type": "application/x-tar" }),
-      },
-      // A connection of its own: one that is read for hours is nobody else's.
-      agent: false,
-      ...(signal && { signal }),
-    });
-    const unreachable = (cause: Error) =>
-      reject(
-        new Failure("unavailable", `the container engine at ${socket}: ${cause.message}`, {
-          cause,
-        }),
-      );
-    sent.once("response", resolve);
-    sent.on("error", unreachable);
-    if (!signal) {
-      sent.setTimeout(timeoutMs, () => sent.destroy(new Error(`no answer within ${timeoutMs} ms`)));
-    }
-    if (archive === undefined || archive instanceof Uint8Array) sent.end(archive ?? body);
-    else pipeline(archive, sent).catch(unreachable);
-    return promise;
+    options: { readonly json?: unknown; readonly signal: AbortSignal },
+  ): AsyncIterable<Uint8Array> {
+    const answer = await askEngine(place, method, path, options);
+    if (!isFine(answer)) throw refusal(method, path, answer, await textOf(answer));
+    yield* answer as AsyncIterable<Uint8Array>;
   }
 }
 

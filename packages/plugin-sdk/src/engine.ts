@@ -1,0 +1,3 @@
+// A container engine, for plugins whose sandbox has one.
+
+export * from "@exclave/machine/engine";

@@ -1,0 +1,1 @@
+export { createPodmanSandbox, plugin } from "./plugin.ts";
