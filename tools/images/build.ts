@@ -15,6 +15,8 @@ export interface BuildImagesOptions {
   readonly directory: string;
   /** The Node that goes into the images. */
   readonly nodePath: string;
+  /** Where programs that plugins run are looked for; without it images hold none. */
+  readonly toolPath?: string | undefined;
   readonly ifNeeded: boolean;
   readonly log: (line: string) => void;
 }
@@ -23,8 +25,8 @@ export interface BuildImagesOptions {
 const SOURCES = "sources.txt";
 
 export async function buildImages(options: BuildImagesOptions): Promise<ImagesBuild> {
-  const { root, directory, nodePath, ifNeeded, log } = options;
-  const sources = await digestInputs(root, nodePath);
+  const { root, directory, nodePath, toolPath, ifNeeded, log } = options;
+  const sources = await digestInputs(root, nodePath, toolPath);
   if (ifNeeded && (await lastSources(directory)) === sources) return { kind: "up-to-date" };
 
   const scratch = await mkdtemp(join(tmpdir(), "exclave-images-"));
@@ -35,7 +37,14 @@ export async function buildImages(options: BuildImagesOptions): Promise<ImagesBu
       await stageImage(root, recipe, folder);
       folders.push(folder);
     }
-    const built = await packImages({ directory, folders, nodePath, ifNeeded: false, log });
+    const built = await packImages({
+      directory,
+      folders,
+      nodePath,
+      toolPath,
+      ifNeeded: false,
+      log,
+    });
     await writeFile(join(directory, SOURCES), sources);
     return built;
   } finally {

@@ -3,11 +3,16 @@
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { stampBase } from "@exclave/oci/images";
+import { stampBase, stampTools } from "@exclave/oci/images";
+import { ALL_TOOLS } from "./recipes.ts";
 
 const FOLDERS = ["packages", "plugins", "sandboxes"];
 
-export async function digestInputs(root: string, nodePath: string): Promise<string> {
+export async function digestInputs(
+  root: string,
+  nodePath: string,
+  toolPath: string | undefined,
+): Promise<string> {
   const hash = createHash("sha256");
   for (const path of inputFiles(root)) {
     hash
@@ -15,6 +20,7 @@ export async function digestInputs(root: string, nodePath: string): Promise<stri
       .update(readFileSync(join(root, path)))
       .update("\0");
   }
+  if (toolPath !== undefined) hash.update(await stampTools(ALL_TOOLS, toolPath));
   return hash.update(await stampBase(nodePath)).digest("hex");
 }
 

@@ -118,7 +118,7 @@ function findIn(places: readonly string[], name: string): string | undefined {
   return places.map((place) => join(place, name)).find((path) => existsSync(path));
 }
 
-async function digestFile(path: string): Promise<string> {
+export async function digestFile(path: string): Promise<string> {
   const hash = createHash("sha256");
   await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), hash);
   return hash.digest("hex");

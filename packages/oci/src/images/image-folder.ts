@@ -11,6 +11,8 @@ export const ImageNote = z.object({
   name: z.string(),
   kind: z.enum(["runner", "plugin", "sandbox"]),
   repository: z.string(),
+  /** Programs that it runs beside its own, where they are to be had. */
+  tools: z.array(z.string()).optional(),
   descriptor: PluginDescriptor.optional(),
 });
 export type ImageNote = z.infer<typeof ImageNote>;

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
@@ -58,6 +59,35 @@ test("without a runner nothing is packed, and a folder that holds no image is na
   });
 });
 
+test("programs a plugin runs go into its image where they are asked for and found, by digest", async (t) => {
+  const place = await createPlace(t);
+  const runner = await place.folder("runner", "runner", { "runner.mjs": "runner" });
+  const plugin = await place.folder("plugin", "helm", { "plugin.mjs": "plugin" }, ["helm", "none"]);
+  const tools = join(place.directory, "tools");
+  await mkdir(tools);
+  await writeFile(join(tools, "helm"), "a helm", { mode: 0o755 });
+  const helmIn = async (toolPath?: string) => {
+    const built = await place.pack([runner, plugin], toolPath);
+    assert.ok(built.kind === "built");
+    const image = built.images[1];
+    assert.ok(image);
+    const root = join(place.directory, `root-${image.digest.slice(-8)}`);
+    const store = createLayoutStore({ directory: place.layout });
+    const { config } = await unpackImage(store, image.repository, image.digest, root);
+    const bytes = await readFile(join(root, "usr/local/bin/helm"), "utf8").catch(() => undefined);
+    return { bytes, labels: config.config.Labels ?? {} };
+  };
+
+  assert.deepEqual(await helmIn(), { bytes: undefined, labels: {} });
+  const sha256 = createHash("sha256").update("a helm").digest("hex");
+  assert.deepEqual(await helmIn(tools), {
+    bytes: "a helm",
+    labels: { "dev.exclave.tool.helm": `sha256:${sha256}` },
+  });
+  await writeFile(join(tools, "helm"), "another helm");
+  assert.equal((await helmIn(tools)).bytes, "another helm");
+});
+
 async function createPlace(t: TestContext) {
   const directory = await temporaryDirectory(t);
   const layout = join(directory, "layout");
@@ -67,21 +97,27 @@ async function createPlace(t: TestContext) {
     directory,
     layout,
     node,
-    async folder(kind: string, name: string, programs: Readonly<Record<string, string>>) {
+    async folder(
+      kind: string,
+      name: string,
+      programs: Readonly<Record<string, string>>,
+      tools?: readonly string[],
+    ) {
       const folder = join(directory, name);
       await mkdir(join(folder, "exclave"), { recursive: true });
-      const note = { name, kind, repository: `exclave/${name}` };
+      const note = { name, kind, repository: `exclave/${name}`, tools };
       await writeFile(join(folder, "image.json"), JSON.stringify(note));
       for (const [file, text] of Object.entries(programs)) {
         await writeFile(join(folder, "exclave", file), text);
       }
       return folder;
     },
-    pack: (folders: readonly string[]): Promise<ImagesBuild> =>
+    pack: (folders: readonly string[], toolPath?: string): Promise<ImagesBuild> =>
       packImages({
         directory: layout,
         folders,
         nodePath: node,
+        toolPath,
         ifNeeded: true,
         log: () => undefined,
       }),

@@ -17,11 +17,13 @@ import {
   type ImageNote,
   readImageFolders,
 } from "./image-folder.ts";
+import { stampTools, toolsLayer } from "./image-tools.ts";
 import { packNodeImage } from "./node-image.ts";
 import { pruneLayout } from "./prune-layout.ts";
 
 export { stampBase } from "./base-files.ts";
 export * from "./image-folder.ts";
+export { stampTools } from "./image-tools.ts";
 
 export interface BuiltImage extends ImageNote {
   readonly digest: Digest;
@@ -33,6 +35,8 @@ export interface PackImagesOptions {
   readonly folders: readonly string[];
   /** The Node that goes into the images. */
   readonly nodePath: string;
+  /** Where the programs that plugins run are looked for; without it images hold none. */
+  readonly toolPath?: string | undefined;
   /** Leave a layout alone that was made of the same folders and the same Node. */
   readonly ifNeeded: boolean;
   readonly log: (line: string) => void;
@@ -49,12 +53,12 @@ const NODE_REPOSITORY = "exclave/node";
 const ENTRYPOINT = ["/exclave/bin/node", "/exclave/runner.mjs"];
 
 export async function packImages(options: PackImagesOptions): Promise<ImagesBuild> {
-  const { directory, nodePath, ifNeeded, log } = options;
+  const { directory, nodePath, toolPath, ifNeeded, log } = options;
   const folders = await readImageFolders(options.folders);
   if (folders[0]?.kind !== "runner") {
     throw new Failure("invalid", "the runner's image is missing, on which all others stand");
   }
-  const inputs = await digestInputs(folders, nodePath);
+  const inputs = await digestInputs(folders, { nodePath, toolPath });
   if (ifNeeded && (await lastInputs(directory)) === inputs) return { kind: "up-to-date" };
 
   await mkdir(directory, { recursive: true });
@@ -64,7 +68,7 @@ export async function packImages(options: PackImagesOptions): Promise<ImagesBuil
   const images: BuiltImage[] = [];
   let below: ImageRef = { repository, digest: node };
   for (const folder of folders) {
-    const image = await packFolder(store, folder, below);
+    const image = await packFolder(store, folder, below, toolPath);
     if (image.kind === "runner") below = image;
     images.push(image);
     log(`${image.kind.padEnd(8)} ${image.name.padEnd(12)} ${image.digest}`);
@@ -81,24 +85,34 @@ async function packFolder(
   store: ContentStore,
   { folder, ...note }: ImageFolder,
   baseImage: ImageRef,
+  toolPath: string | undefined,
 ): Promise<BuiltImage> {
-  const { repository, descriptor } = note;
+  const { repository, descriptor, tools: named } = note;
+  const tools = named && toolPath !== undefined ? await toolsLayer(named, toolPath) : undefined;
   const { digest } = await packImage({
     store,
     repository,
     baseImage,
-    layers: [{ directory: join(folder, IMAGE_PREFIX), prefix: IMAGE_PREFIX }],
-    config: { entrypoint: ENTRYPOINT },
+    layers: [
+      // Below the plugin: they change less often than it does.
+      ...(tools ? [{ files: tools.files }] : []),
+      { directory: join(folder, IMAGE_PREFIX), prefix: IMAGE_PREFIX },
+    ],
+    config: { entrypoint: ENTRYPOINT, ...(tools && { labels: tools.labels }) },
     ...(descriptor && { annotations: { [PLUGIN_ANNOTATION]: JSON.stringify(descriptor) } }),
     tag: "latest",
   });
   return { ...note, digest };
 }
 
-async function digestInputs(folders: readonly ImageFolder[], nodePath: string): Promise<string> {
+async function digestInputs(
+  folders: readonly ImageFolder[],
+  { nodePath, toolPath }: Pick<PackImagesOptions, "nodePath" | "toolPath">,
+): Promise<string> {
   const hash = createHash("sha256");
   for (const { folder, ...note } of folders) {
     hash.update(`${JSON.stringify(note)}\0`);
+    if (toolPath !== undefined) hash.update(await stampTools(note.tools ?? [], toolPath));
     const programs = join(folder, IMAGE_PREFIX);
     for (const name of (await readdir(programs)).toSorted()) {
       hash.update(`${name}\0`).update(await readFile(join(programs, name)));
