@@ -104,7 +104,7 @@ describe("an agent's client certificate", () => {
     assert.deepEqual(codes(old), ["goaway certificate"], "it had one, and cannot take another");
   });
 
-  test("is named in the welcome as what both sides can do", async (t) => {
+  test("is named in the welcome as what both sides can do (L-7.2)", async (t) => {
     const server = await tlsServer(t);
     const { identity, ca, own } = await joined(server);
     const capabilities = async (named: string[]) => {

@@ -89,7 +89,7 @@ describe("after a crash", () => {
       run: absent,
       follows: "launch",
     },
-    "a fourth resume is not": {
+    "a fourth resume is not (L-3.1)": {
       record: { status: "launching", launches: 4 },
       run: absent,
       follows: "poisoned",

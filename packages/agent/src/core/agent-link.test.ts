@@ -5,7 +5,7 @@ import { agentWith, kinds, nameOf, SUCCEEDED, sent, types } from "../testing/cor
 import type { AgentEffect } from "./agent-state.ts";
 
 describe("a job that is offered", () => {
-  test("is journaled, then acknowledged, then launched", () => {
+  test("is journaled, then acknowledged, then launched (L-2.1)", () => {
     const agent = agentWith();
     agent.welcome();
 
@@ -37,7 +37,7 @@ describe("a job that is offered", () => {
     assert.deepEqual(types(agent.told()), ["job_accepted"]);
   });
 
-  test("behind a gap is not taken; what is missing is asked for", () => {
+  test("behind a gap is not taken; what is missing is asked for (L-2.2)", () => {
     const agent = agentWith();
     agent.welcome();
     const manifest = job();
@@ -108,7 +108,7 @@ describe("the link", () => {
     );
   });
 
-  test("events are sent again from where the server is", () => {
+  test("events are sent again from where the server is (L-2.3)", () => {
     const agent = agentWith();
     agent.welcome();
     agent.run(job());
@@ -183,7 +183,7 @@ describe("the link", () => {
     assert.deepEqual(last?.type === "inventory" && last.destroyed, ["api"]);
   });
 
-  test("logs are sent within credit, in chunks, from where the server has them", () => {
+  test("logs are sent within credit, in chunks, from where the server has them (L-4.2)", () => {
     const agent = agentWith();
     agent.welcome();
     const manifest = job();

@@ -70,7 +70,7 @@ test("a server that is not there is no error, and closing ends the dialling", as
   await link.close();
 });
 
-test("a server that is busy says when to come back, and is not dialled before", async (t) => {
+test("a server that is busy says when to come back, and is not dialled before (L-5.4)", async (t) => {
   const server = createServer((_, response) => response.end());
   server.on("upgrade", (_, socket) => {
     socket.end("HTTP/1.1 503 Service Unavailable\r\nretry-after: 7\r\nconnection: close\r\n\r\n");
@@ -103,7 +103,7 @@ test("an agent that is sent away alone does not wait for the herd", async (t) =>
   assert.equal(await firstPauseMs(t, port), 0);
 });
 
-test("leaves a server that stops when its slot has come, and dials again without a pause", async (t) => {
+test("leaves a server that stops when its slot has come, and dials again without a pause (L-6.5)", async (t) => {
   const said = { type: "drain", afterMs: 250, because: "the server is stopping" };
   const { pauses, slots } = await drainedAgain(t, 2, said);
 
@@ -111,7 +111,7 @@ test("leaves a server that stops when its slot has come, and dials again without
   assert.deepEqual(pauses, [0, 0]);
 });
 
-test("servers that stop again and again are dialled with backoff after three in a row", async (t) => {
+test("servers that stop again and again are dialled with backoff after three in a row (L-6.6)", async (t) => {
   const said = { type: "goaway", code: DRAINING, because: "stops", retryAfterMs: 0, spreadMs: 0 };
   const { pauses } = await drainedAgain(t, 5, said);
 

@@ -9,7 +9,7 @@ test("after a session, agents come back spread as the server asked", () => {
   assert.equal(reconnectDelayMs({ ...facts, roll: 0 }), 0);
 });
 
-test("windows double and stop growing at about a minute", () => {
+test("windows double and stop growing at about a minute (L-5.6)", () => {
   const windows = [1, 2, 3, 7, 8, 50].map((failures) =>
     reconnectDelayMs({ ...facts, failures, roll: 0.999999 }),
   );

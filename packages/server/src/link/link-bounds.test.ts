@@ -240,7 +240,7 @@ function fakeSocket(t: TestContext, bufferedAmount = 0) {
   });
 }
 
-test("while as many as may be prove themselves, a newcomer is told when to come back", async (t) => {
+test("while as many as may be prove themselves, a newcomer is told when to come back (L-5.3)", async (t) => {
   const server = await testServer(t);
   const link = createLinkEndpoint(() => server.server.context, {
     pingMs: 600_000,
@@ -263,7 +263,7 @@ test("while as many as may be prove themselves, a newcomer is told when to come 
 const SETTINGS = { pingMs: 60_000, reconnectSpreadMs: 0, ageMs: 3_600_000 };
 const UNTOLD = { onLive() {}, onLooks() {}, onClosed() {} };
 
-test("a connection that has become old is ended, and its agent may come back at once", async (t) => {
+test("a connection that has become old is ended, and its agent may come back at once (L-5.5)", async (t) => {
   const server = await testServer(t);
   const socket = fakeSocket(t);
   const later = new Map<number, () => void>();

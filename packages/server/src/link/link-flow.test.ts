@@ -50,7 +50,7 @@ describe("joining and connecting", () => {
     await assert.rejects(join(joinString), /used before/);
   });
 
-  test("an agent that proves its key is welcome, another is not", async (t) => {
+  test("an agent that proves its key is welcome, another is not (L-1.1)", async (t) => {
     const server = await testServer(t);
     const identity = await joinVendorAgent(server, "build");
     const other = await joinVendorAgent(server, "setup");
@@ -66,7 +66,7 @@ describe("joining and connecting", () => {
     assert.deepEqual(status, { build: "online", setup: "offline" });
   });
 
-  test("a key from before a second join is refused", async (t) => {
+  test("a key from before a second join is refused (L-1.3)", async (t) => {
     const server = await testServer(t);
     const first = await joinVendorAgent(server, "build");
     const second = await joinVendorAgent(server, "build");
@@ -81,7 +81,7 @@ describe("joining and connecting", () => {
     await connectAgent(second);
   });
 
-  test("a second connection of an agent ends the first", async (t) => {
+  test("a second connection of an agent ends the first (L-1.4)", async (t) => {
     const server = await testServer(t);
     const identity = await joinVendorAgent(server, "build");
     const first = await connectAgent(identity);
@@ -102,7 +102,7 @@ describe("joining and connecting", () => {
     assert.equal(code, 1008);
   });
 
-  test("frames before a hello, and nonsense, end the connection", async (t) => {
+  test("frames before a hello, and nonsense, end the connection (L-1.2)", async (t) => {
     const server = await testServer(t);
     const agent = await connectAgent(await joinVendorAgent(server, "build"));
 
@@ -115,7 +115,7 @@ describe("joining and connecting", () => {
 });
 
 describe("events", () => {
-  test("an acknowledged event is there after a restart, and a duplicate changes nothing", async (t) => {
+  test("an acknowledged event is there after a restart, and a duplicate changes nothing (L-2.1)", async (t) => {
     const server = await testServer(t);
     const memory = newMemory();
     const identity = await joinVendorAgent(server, "build");
@@ -137,7 +137,7 @@ describe("events", () => {
     assert.equal(records.filter(({ action }) => action === "agent.alarm").length, 1);
   });
 
-  test("a gap is asked for again", async (t) => {
+  test("a gap is asked for again (L-2.2)", async (t) => {
     const server = await testServer(t);
     const agent = await connectAgent(await joinVendorAgent(server, "build"));
 
@@ -147,7 +147,7 @@ describe("events", () => {
     assert.deepEqual(await asked, { type: "resend", from: 1 });
   });
 
-  test("a lost journal is seen, and what it held is ended as unknown", async (t) => {
+  test("a lost journal is seen, and what it held is ended as unknown (L-2.4)", async (t) => {
     const server = await testServer(t);
     const agent = await buildAgent(server, async () => undefined);
     const sources = { api: await uploadSource(server, "source") };
@@ -169,7 +169,7 @@ describe("events", () => {
 });
 
 describe("logs", () => {
-  test("bytes come once each, whatever is sent twice or too early, and the end is checked", async (t) => {
+  test("bytes come once each, whatever is sent twice or too early, and the end is checked (L-4.1)", async (t) => {
     const server = await testServer(t);
     const agent = await buildAgent(server, async (manifest) => {
       const { id, attempt } = manifest;
@@ -215,7 +215,7 @@ describe("logs", () => {
     assert.equal(text, "hello world");
   });
 
-  test("what is over the server's limit is left out, and both the log and the record say so", async (t) => {
+  test("what is over the server's limit is left out, and both the log and the record say so (L-4.3)", async (t) => {
     const server = await testServer(t, { logBytesMax: 10 });
     const text = "0123456789 and more";
     await buildAgent(server, async (manifest) => ({ ...builtBy(manifest), log: text }));
@@ -240,7 +240,7 @@ describe("logs", () => {
     await assertOnRecord(server, "job.ended", "job.log_cut");
   });
 
-  test("a log of somebody else's job is not taken", async (t) => {
+  test("a log of somebody else's job is not taken (L-4.4)", async (t) => {
     const server = await testServer(t);
     const build = await buildAgent(server, async () => undefined);
     const setup = await connectAgent(await joinVendorAgent(server, "setup"));

@@ -353,7 +353,7 @@ describe("commands", () => {
 });
 
 describe("silence", () => {
-  test("is broken by pings, and ended when nobody answers", () => {
+  test("is broken by pings, and ended when nobody answers (L-5.7)", () => {
     const pinged = advanceLink(live(), { kind: "tick", now: 1_000 });
     const quiet = advanceLink(pinged.state, { kind: "tick", now: 1_500 });
     const over = advanceLink(pinged.state, { kind: "tick", now: 2_501 });

@@ -8,7 +8,7 @@ import { connectAgent, joinVendorAgent, newMemory } from "../../testing/scripted
 import { testServer } from "../../testing/test-server.ts";
 import { createLinkEndpoint } from "../link-endpoint.ts";
 
-test("agents of a server that is alone all leave at once, and each is told its own time to come back", async (t) => {
+test("agents of a server that is alone all leave at once, and each is told its own time to come back (L-6.3)", async (t) => {
   const server = await testServer(t);
   const agents = [
     await connectAgent(await joinVendorAgent(server, "build")),
@@ -28,7 +28,7 @@ test("agents of a server that is alone all leave at once, and each is told its o
   );
 });
 
-test("what an agent said before it is told to leave is acknowledged first", async (t) => {
+test("what an agent said before it is told to leave is acknowledged first (L-6.2)", async (t) => {
   const server = await testServer(t);
   const agent = await connectAgent(await joinVendorAgent(server, "setup"));
   const alarm = { type: "alarm", at: 1, code: "x", because: "x" } as const;
@@ -59,7 +59,7 @@ test("a stop is one row on record, however many agents leave by it, and wakes no
   assert.ok(!records.some(({ action }) => action === "agent.disconnected"));
 });
 
-test("where other servers take them, agents stay until their slots, and the server until the last has gone", async (t) => {
+test("where other servers take them, agents stay until their slots, and the server until the last has gone (L-6.4)", async (t) => {
   const { link, connect, later } = await endpoint(t);
   const knowing = await connect("build", [DRAIN]);
   const unknowing = await connect("setup", []);
@@ -82,7 +82,7 @@ test("where other servers take them, agents stay until their slots, and the serv
   assert.deepEqual(farewell && [farewell.code, farewell.retryAfterMs], [DRAINING, 0]);
 });
 
-test("a server that stops offers nothing more", async (t) => {
+test("a server that stops offers nothing more (L-6.1)", async (t) => {
   const { link, connect, server } = await endpoint(t);
   const agent = await connect("setup", [DRAIN]);
   const { audience } = agent.identity;

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { UNPROVEN_MAX } from "@exclave/api";
 import { admit, ageMsOf, pingMsFor, planDrain, spreadMsFor } from "./herd.ts";
 
-test("a few agents are pinged as often as wanted, many share 200 pings a second", () => {
+test("a few agents are pinged as often as wanted, many share 200 pings a second (L-5.1)", () => {
   assert.equal(pingMsFor(0, 10_000), 10_000);
   assert.equal(pingMsFor(2_000, 10_000), 10_000);
   assert.equal(pingMsFor(10_000, 10_000), 50_000);
@@ -11,7 +11,7 @@ test("a few agents are pinged as often as wanted, many share 200 pings a second"
   assert.equal(pingMsFor(1_000_000, 600_000), 600_000);
 });
 
-test("a few agents come back at once, many over as long as greeting them takes", () => {
+test("a few agents come back at once, many over as long as greeting them takes (L-5.2)", () => {
   assert.equal(spreadMsFor(1), 200);
   assert.equal(spreadMsFor(1_000), 4_000);
   assert.equal(spreadMsFor(10_000), 40_000);
