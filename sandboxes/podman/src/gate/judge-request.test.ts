@@ -51,6 +51,9 @@ for (const [what, changes] of Object.entries({
   "has no seccomp": { SecurityOpt: ["no-new-privileges", "seccomp=unconfined"] },
   "has a directory of the machine": { Binds: ["/:/host"] },
   "mounts a directory of the machine": { Mounts: [{ Type: "bind", Source: "/", Target: "/h" }] },
+  "mounts what is named like a volume and is none": {
+    Mounts: [{ Type: "bind", Source: "exclave-i1-j-a-1", Target: "/job" }],
+  },
   "has a device": { Devices: [{ PathOnHost: "/dev/sda" }] },
   "sees the machine's processes": { PidMode: "host" },
   "shares the machine's memory": { IpcMode: "host" },
@@ -113,6 +116,7 @@ test("a container is touched by whom it belongs to", () => {
   assert.equal(isCallers(JOB, web, rules), false);
   assert.equal(isCallers(WEB, agent, rules), false);
   assert.equal(isCallers({ ...OWNER, "dev.exclave.system": "gate" }, agent, rules), false);
+  assert.equal(isCallers({ ...JOB, "dev.exclave.system": "gate" }, agent, rules), false);
   assert.equal(isCallers({ ...JOB, "dev.exclave.owner": "exclave-i2" }, agent, rules), false);
   assert.equal(isCallers({ ...WEB, "dev.exclave.component": "api" }, web, rules), false);
   assert.equal(isCallers({}, agent, rules), false);
