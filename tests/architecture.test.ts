@@ -324,6 +324,7 @@ test("the server dials nothing but its own signer, database and object store and
   const dialling = server?.files.filter(({ path, text }) => !isForTests(path) && dials.test(text));
   assert.deepEqual(dialling?.map(({ path }) => path.slice(path.indexOf("src/"))).sort(), [
     "src/content/read-object-store.ts",
+    "src/peers/postgres-connection.ts",
     "src/signer/open-signer.ts",
     "src/store/postgres/postgres-pool.ts",
     "src/traces/span-exporter.ts",

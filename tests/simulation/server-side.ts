@@ -176,6 +176,7 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
     {
       read: async () => kept.shown.size,
       keep: async (size: number) => void (kept.shown.size = size),
+      raise: async (size: number) => void (kept.shown.size = Math.max(kept.shown.size, size)),
     },
     { quiet: ["read"] },
   );
@@ -206,7 +207,8 @@ function run(world: World, kept: Kept, onOver: () => void): Running {
     shown: { note() {} },
     metrics: { jobTold() {} },
     traces: { current: () => null, jobTold() {} },
-    followers: { enter: () => () => undefined, expect() {}, stop() {} },
+    followers: { enter: () => () => undefined, expect() {}, heard() {}, stop() {} },
+    peers: { self: () => "server", servers: () => ["server"], tell() {} },
     repeats: createRepeats({ now }),
     // Whoever is not known here is not answered: an answer would come late, by the machine's clock.
     failedLogins: { fail: () => undefined, answered() {} },

@@ -254,6 +254,8 @@ export function simulatedTrust(
     publish: async () => version,
     change: async () => ({ kind: "published", version }),
     keepCurrent: async () => undefined,
+    refresh: async () => undefined,
+    isLatest: async () => true,
     signer: undefined as never,
     onPublished: () => undefined,
   };

@@ -10,20 +10,30 @@ export interface FileLock {
 
 const SQLITE_BUSY = 5;
 
-/** Undefined while another process has it. The file is made if need be, and stays. */
+/** Undefined while another process has it, or shares it. The file is made if need be, and stays. */
 export function lockFile(file: string): FileLock | undefined {
+  return lock(file, "BEGIN EXCLUSIVE");
+}
+
+/** Undefined while a process has it to itself. Others that share it are no hindrance. */
+export function shareLock(file: string): FileLock | undefined {
+  // A transaction that has read keeps its share of the lock until it ends.
+  return lock(file, "BEGIN; SELECT count(*) FROM sqlite_schema");
+}
+
+function lock(file: string, take: string): FileLock | undefined {
   // SQLite locks its files through the operating system, which Node alone has no call for.
   privateDatabase(file);
-  const lock = new DatabaseSync(file);
+  const held = new DatabaseSync(file);
   try {
-    lock.exec("PRAGMA busy_timeout = 0");
+    held.exec("PRAGMA busy_timeout = 0");
     // Nothing is ever written, so a journal would only be one more file.
-    lock.exec("PRAGMA journal_mode = MEMORY");
-    lock.exec("BEGIN EXCLUSIVE");
+    held.exec("PRAGMA journal_mode = MEMORY");
+    held.exec(take);
   } catch (reason) {
-    lock.close();
+    held.close();
     if ((reason as { errcode?: number }).errcode === SQLITE_BUSY) return undefined;
     throw reason;
   }
-  return { release: () => lock.close() };
+  return { release: () => held.close() };
 }

@@ -14,6 +14,7 @@ import type { JobLogs } from "./job/job-logs.ts";
 import type { Keys } from "./keys.ts";
 import type { LiveEvents } from "./live-events.ts";
 import type { Metrics } from "./metrics/metrics.ts";
+import type { Peers } from "./peers/peers.ts";
 import type { AppChecker } from "./release/app-checker.ts";
 import type { ReleaseRow } from "./store/rows.ts";
 import type { Store, Tables } from "./store/store.ts";
@@ -62,6 +63,8 @@ export interface ServerContext {
   readonly log: Logger;
   /** Who is connected now. */
   readonly presence: Presence;
+  /** The servers that share the database, this one among them. */
+  readonly peers: Peers;
   /** Asks the loops to reconcile; never fails and never waits. */
   readonly wake: Wake;
 }
@@ -76,7 +79,7 @@ export interface Presence {
 export interface AgentWatch {
   readonly since: Instant;
   /** When it last looked at a component, by this server's clock. */
-  readonly looks: ReadonlyMap<string, Instant>;
+  readonly looks: Pick<ReadonlyMap<string, Instant>, "get">;
 }
 
 export interface Wake {

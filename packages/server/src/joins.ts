@@ -147,6 +147,7 @@ function joinedAgent(
     trustVersion: 0,
     journalId: null,
     sessionEpoch: 0,
+    heldBy: null,
     upAcked: 0,
     downHead: 0,
     downAcked: 0,

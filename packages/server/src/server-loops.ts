@@ -5,6 +5,7 @@ import type { Timers } from "@exclave/api";
 import { InstallId } from "@exclave/core";
 import type { ServerContext } from "./context.ts";
 import { reconcileInstall } from "./install/install-loop.ts";
+import type { Fleet } from "./peers/fleet.ts";
 import { createReconcileLoop } from "./reconcile-loop.ts";
 import { reconcileReleases } from "./release/release-loop.ts";
 import { renewStatements } from "./release/renew-statements.ts";
@@ -13,6 +14,7 @@ const RELEASES = "releases";
 /** Of installs that are marked in one turn of the event loop. */
 const PAGE = 500;
 
+/** Marks what is this server's to do, and nothing else. */
 export interface ServerLoops {
   markInstall(id: string): void;
   markAll(): void;
@@ -25,14 +27,20 @@ export interface ServerLoops {
 
 export function createServerLoops(
   context: () => ServerContext,
-  { now, timers, log }: Pick<ServerContext, "now" | "log"> & { readonly timers: Timers },
+  options: Pick<ServerContext, "now" | "log"> & {
+    readonly timers: Timers;
+    /** Which of them are this server's. */
+    readonly fleet: () => Pick<Fleet, "plans" | "does">;
+  },
 ): ServerLoops {
+  const { now, timers, log, fleet } = options;
   const releases = createReconcileLoop({
     now,
     timers,
     log,
     reconcile: () =>
       context().metrics.reconciling("releases", async () => {
+        if (!fleet().does(RELEASES)) return;
         await reconcileReleases(context(), context().readApp);
         const until = await renewStatements(context(), context().readApp);
         if (until !== undefined) releases.markAt(RELEASES, until);
@@ -44,16 +52,22 @@ export function createServerLoops(
     log,
     reconcile: (id) =>
       context().metrics.reconciling("installs", async () => {
+        // It may have become another server's since it was marked: that one was told of the change.
+        if (!fleet().plans(id)) return;
         const until = await reconcileInstall(context(), InstallId.parse(id));
         if (until !== undefined) installs.markAt(id, until);
       }),
   });
 
   return {
-    markInstall: (id) => installs.mark(id),
+    markInstall(id) {
+      if (fleet().plans(id)) installs.mark(id);
+    },
     markAll: () => void markedAll(),
     markedAll,
-    markReleases: () => releases.mark(RELEASES),
+    markReleases() {
+      if (fleet().does(RELEASES)) releases.mark(RELEASES);
+    },
     backlog: (loop) => (loop === "installs" ? installs : releases).backlog(),
     stop: async () => void (await Promise.all([installs.stop(), releases.stop()])),
   };
@@ -63,7 +77,7 @@ export function createServerLoops(
     try {
       do {
         const { items, next } = await context().store.read.installs.keys({ limit: PAGE, cursor });
-        for (const id of items) installs.mark(id);
+        for (const id of items) if (fleet().plans(id)) installs.mark(id);
         cursor = next ?? undefined;
         // However many there are, sockets are read in between.
         if (cursor !== undefined) await nextTurn();

@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { join, resolve } from "node:path";
-import { Failure, refusePlainHttp } from "@exclave/core";
+import { type Audience, Failure, InstallId, refusePlainHttp } from "@exclave/core";
 import { LISTEN_LIMITS, type ListenLimits } from "@exclave/oci";
 import type { S3ObjectStore } from "@exclave/oci/objects";
 import type { Logger } from "pino";
@@ -12,6 +12,8 @@ import { openContent } from "./content/server-content.ts";
 import type { ServerContext } from "./context.ts";
 import { claimDataDirectory, type DataDirectory } from "./data-directory.ts";
 import { createLinkEndpoint } from "./link/link-endpoint.ts";
+import { createFleet } from "./peers/fleet.ts";
+import { followPeers } from "./peers/follow-peers.ts";
 import { createRestServer } from "./rest/rest-server.ts";
 import { startRetention } from "./retention/retention.ts";
 import type { RetentionSettings } from "./retention/retention-rules.ts";
@@ -33,6 +35,8 @@ export interface ServerOptions {
   readonly data: string;
   /** Of a PostgreSQL database; a file in the data directory unless given. */
   readonly databaseUrl?: string;
+  /** Of this program, as the other servers on the database see it; its own unless given. */
+  readonly version?: string;
   readonly host: string;
   readonly port: number;
   /** How agents and people reach it; its own address unless given. */
@@ -75,7 +79,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const { insecureHttp = false, publicUrl } = options;
   planListener(options);
   if (publicUrl !== undefined) refusePlainHttp(publicUrl, insecureHttp);
-  const directory = await claimDataDirectory(resolve(options.data));
+  const directory = await claimDataDirectory(resolve(options.data), {
+    isShared: isShared(options),
+  });
   try {
     return await startOn(directory, options);
   } catch (reason) {
@@ -87,38 +93,40 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 async function startOn(directory: DataDirectory, options: ServerOptions): Promise<RunningServer> {
   const { log, host, publicUrl } = options;
   await options.objects?.check();
-  await checkContentPlace(resolve(options.data), {
-    objects: options.objects?.place,
-    hasFiles: async () => existsSync(join(directory.registry, "blobs")),
-  });
-  const ground = await openGround(directory, options, () => context.trust);
+  await checkPlace(directory, options);
+  const version = options.version ?? SERVER_VERSION;
+  const ground = await openGround(directory, groundOptions(options), () => context.trust);
   const content = openContent(directory, options);
-  const { timers, now } = ground;
+  const { timers, now, peers } = ground;
   const plan = planListener(options);
   const keys = directory.keys;
-  const listener = await openListener({ plan, host, publicUrl, keys, now, timers, log });
+  const wish = { plan, host, publicUrl, keys, now, timers, log };
+  const listener = await peers.alone("start", () => openListener(wish));
   const reached: { url?: string | undefined; trust?: Trust } = { url: publicUrl };
-  const loops = createServerLoops(() => context, ground);
+  const loops = createServerLoops(() => context, { ...ground, fleet: () => fleet });
   const link = createLinkEndpoint(() => context, {
     pingMs: options.pingMs ?? PING_MS,
     isReady: () => reached.trust !== undefined,
     onPresence: ({ kind, audience }) => {
-      if (kind === "install") loops.markInstall(audience);
-      if (kind === "setup") loops.markAll();
+      if (kind === "install") context.wake.install(InstallId.parse(audience));
+      if (kind === "setup") context.wake.allInstalls();
     },
   });
+  const isHere = (audience: Audience) => link.isOnline(audience);
+  const fleet = createFleet({ peers, store: ground.store, isHere, now });
   const context: ServerContext = createContext({
     ...options,
     ground,
     content,
     loops,
+    fleet,
     link: () => link,
     reached,
     listener,
-    version: SERVER_VERSION,
+    version,
   });
   listener.authority?.onChanged(() => link.authoritiesChanged());
-  const registry = createLazyRegistry(content.registry, context);
+  const registry = createLazyRegistry(content.registry, context, { isShared: isShared(options) });
   const rest = createRestServer(() => context, {
     registry,
     limits: { ...LISTEN_LIMITS, ...options.limits },
@@ -138,6 +146,8 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
       loops.markReleases();
     });
     await reached.trust.keepCurrent();
+    await fleet.reload();
+    followPeers(context, { fleet, link, loops, timers });
     loops.markReleases();
     await loops.markedAll();
     const upkeep = await startUpkeep(context, content);
@@ -166,13 +176,14 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
     // Nothing new is directed by a server that stops.
     await loops.stop();
     await context.shown.stop();
-    await link.close({ isAlone: options.databaseUrl === undefined });
+    await link.close({ isAlone: peers.servers().length < 2 });
     await context.apps.close();
     await rest.app.close();
     await registry.close();
     await stopUpkeep();
     await content.close();
     options.objects?.close();
+    await ground.peers.close();
     await ground.signer.close();
     await ground.store.close();
     await context.traces.stop();
@@ -180,14 +191,41 @@ async function startOn(directory: DataDirectory, options: ServerOptions): Promis
   }
 }
 
+/** Whether other servers may be on the same database and in the same directory. */
+function isShared({ databaseUrl }: ServerOptions): boolean {
+  return databaseUrl !== undefined;
+}
+
+function groundOptions(options: ServerOptions) {
+  const { version = SERVER_VERSION, publicUrl } = options;
+  return { ...options, version, address: publicUrl ?? fixedAddress(options) };
+}
+
+async function checkPlace(
+  { registry }: Pick<DataDirectory, "registry">,
+  { data, objects }: ServerOptions,
+): Promise<void> {
+  await checkContentPlace(resolve(data), {
+    objects: objects?.place,
+    hasFiles: async () => existsSync(join(registry, "blobs")),
+  });
+}
+
+/** Undefined where the system is to choose a port: nobody else can know it before. */
+function fixedAddress(options: ServerOptions): string | undefined {
+  if (options.port === 0) return undefined;
+  const scheme = planListener(options).kind === "plain" ? "http" : "https";
+  return `${scheme}://${hostInUrl(options.host)}:${options.port}`;
+}
+
 /** After listening: the trust document names the origin that agents pull from. */
 function openCurrentTrust(
   directory: DataDirectory,
-  { store, signer, now, log }: Ground,
+  { store, peers, signer, now, log }: Ground,
   url: string,
 ): Promise<Trust> {
   const origin = () => new URL(url).origin;
-  return openTrust({ store, signer, directory: directory.trust, origin, now, log });
+  return openTrust({ store, peers, signer, directory: directory.trust, origin, now, log });
 }
 
 function hostInUrl(host: string): string {

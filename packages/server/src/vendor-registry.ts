@@ -6,10 +6,20 @@ import type { RegistryPlace } from "./content/server-content.ts";
 import type { ServerContext } from "./context.ts";
 import { REGISTRY_ISSUER, REGISTRY_SERVICE } from "./job/grants.ts";
 
-export function createVendorRegistry(place: RegistryPlace, context: ServerContext): Registry {
+export interface VendorRegistryOptions {
+  /** Whether other servers serve the same directory. */
+  readonly isShared: boolean;
+}
+
+export function createVendorRegistry(
+  place: RegistryPlace,
+  context: ServerContext,
+  { isShared }: VendorRegistryOptions,
+): Registry {
   const { keys, log, now, publicUrl } = context;
   return createRegistry({
     ...place,
+    isShared,
     auth: {
       kind: "token",
       realm: `${publicUrl()}/v1/registry/token`,
@@ -30,11 +40,12 @@ export function createVendorRegistry(place: RegistryPlace, context: ServerContex
 export function createLazyRegistry(
   place: RegistryPlace,
   context: ServerContext,
+  options: VendorRegistryOptions,
 ): Pick<Registry, "handle" | "close"> {
   let registry: Registry | undefined;
   return {
     handle(request, response) {
-      registry ??= createVendorRegistry(place, context);
+      registry ??= createVendorRegistry(place, context, options);
       return registry.handle(request, response);
     },
     close: async () => registry?.close(),

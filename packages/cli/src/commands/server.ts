@@ -33,6 +33,7 @@ const DataOption = z.object({ data: z.string().optional() });
 export function addServerCommands(program: Command, invocation: Invocation): void {
   const server = program.command("server").description("the server's own memory and authority");
   addAuthorityCommands(server, invocation);
+  addRunCommand(server, invocation);
 
   server
     .command("backup")
@@ -81,6 +82,64 @@ export function addServerCommands(program: Command, invocation: Invocation): voi
         await migrate(cli, options.data ?? cli.home.serverDirectory);
       }),
     );
+}
+
+const RunOptions = z.object({
+  address: z.string(),
+  data: z.string().optional(),
+  publicUrl: z.string().optional(),
+  tls: z.boolean().default(false),
+  tlsCertificate: z.string().optional(),
+  tlsKey: z.string().optional(),
+  tlsCa: z.string().optional(),
+  behindTlsBalancer: z.boolean().default(false),
+  insecureHttp: z.boolean().default(false),
+});
+
+function addRunCommand(server: Command, invocation: Invocation): void {
+  server
+    .command("run")
+    .description(
+      "run a server in the foreground; several may share a PostgreSQL database ($EXCLAVE_DATABASE_URL) and data directory",
+    )
+    .requiredOption("--address <host:port>", "where it listens")
+    .option(...DATA)
+    .option("--public-url <url>", "how agents and people reach it, the same for all that share")
+    .option("--tls", "TLS by the server's own authority on this machine too")
+    .option("--tls-certificate <file>", "a certificate that was brought, in PEM")
+    .option("--tls-key <file>", "its key")
+    .option("--tls-ca <file>", "the authority to pin, where it is none that machines know")
+    .option("--behind-tls-balancer", "TLS ends at a balancer before it")
+    .option("--insecure-http", "plain HTTP beyond this machine")
+    .action(
+      handler(invocation, RunOptions, async ({ cli, options }) => {
+        const { data = cli.home.serverDirectory, ...rest } = options;
+        const code = await runProgram(invocation, {
+          program: programOf("@exclave/server"),
+          args: argumentsOf({ data, ...rest }),
+          environment: serverEnvironment(invocation.environment),
+        });
+        if (code !== 0) throw new ExitWith(code);
+      }),
+    );
+}
+
+function argumentsOf(options: Readonly<Record<string, string | boolean | undefined>>): string[] {
+  return Object.entries(options).flatMap(([name, value]) => {
+    const flag = `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+    if (value === undefined || value === false) return [];
+    return value === true ? [flag] : [flag, value];
+  });
+}
+
+/** What the server reads, and no token that happens to be in this shell. */
+function serverEnvironment(environment: Invocation["environment"]): Record<string, string> {
+  const own = ["EXCLAVE_DATABASE_URL", "EXCLAVE_SIGNER_SOCKET"];
+  const isOwn = (name: string) => own.includes(name) || name.startsWith("EXCLAVE_KEEP_");
+  const found = Object.entries(environment).filter(
+    (entry): entry is [string, string] => isOwn(entry[0]) && entry[1] !== undefined,
+  );
+  return { ...plainEnvironment(environment), ...Object.fromEntries(found) };
 }
 
 function addAuthorityCommands(server: Command, invocation: Invocation): void {

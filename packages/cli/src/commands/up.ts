@@ -14,6 +14,7 @@ const Options = z.object({
   port: z.int().optional(),
   tls: z.boolean().default(false),
   sandbox: z.string(),
+  publicUrl: z.url().optional(),
 });
 
 export function addUpCommand(program: Command, invocation: Invocation): void {
@@ -27,6 +28,10 @@ export function addUpCommand(program: Command, invocation: Invocation): void {
       "--tls",
       "TLS by the server's own authority on this machine too, chosen at the first start",
     )
+    .option(
+      "--public-url <url>",
+      "how agents reach the server, where a balancer stands before it and others on its database",
+    )
     .action(
       handler(invocation, Options, async ({ cli, options }) => {
         const programs = await findPrograms(invocation.environment, cli.home);
@@ -36,6 +41,7 @@ export function addUpCommand(program: Command, invocation: Invocation): void {
           port: options.port,
           tls: options.tls,
           wantsEngine: options.sandbox === "podman",
+          publicUrl: options.publicUrl,
           say: (line) => display.note(line),
         });
         try {

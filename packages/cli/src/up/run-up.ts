@@ -40,6 +40,8 @@ export interface UpOptions {
   readonly tls: boolean;
   /** Installs here may be containers. */
   readonly wantsEngine: boolean;
+  /** How agents reach the server; at its own address unless said. */
+  readonly publicUrl: string | undefined;
   readonly say: (line: string) => void;
 }
 
@@ -56,7 +58,7 @@ export async function startUp(cli: Cli, options: UpOptions): Promise<Up> {
     ...plainEnvironment(invocation.environment),
     EXCLAVE_HOME: home.directory,
   };
-  const vendor = createVendorPrograms({ cli, programs, lock, environment, say });
+  const vendor = createVendorPrograms({ ...options, cli, lock, environment });
   let watch: InstallWatch | undefined;
   let engine: ContainerEngine | undefined;
   let reachedServer: Client | undefined;

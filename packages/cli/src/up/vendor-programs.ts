@@ -25,6 +25,7 @@ export interface VendorProgramsOptions {
   /** Writes down what runs, for whoever comes after a kill. */
   readonly lock: UpLock;
   readonly environment: Readonly<Record<string, string>>;
+  readonly publicUrl: string | undefined;
   readonly say: (line: string) => void;
 }
 
@@ -70,7 +71,7 @@ export function serverEnvironment(
 }
 
 export function createVendorPrograms(options: VendorProgramsOptions): VendorPrograms {
-  const { programs, lock, environment, say } = options;
+  const { programs, lock, environment, publicUrl, say } = options;
   const { home, invocation } = options.cli;
   const children: ChildProgram[] = [];
 
@@ -97,6 +98,7 @@ export function createVendorPrograms(options: VendorProgramsOptions): VendorProg
         "--address",
         `127.0.0.1:${port}`,
         ...(reached.caFile === undefined ? [] : ["--tls"]),
+        ...(publicUrl === undefined ? [] : ["--public-url", publicUrl]),
       ],
       onLine: (line) => {
         const word = readStartWord(line);

@@ -3,16 +3,19 @@
 
 import { join } from "node:path";
 import { asFailure, Failure } from "@exclave/core";
-import { diskFailure, type FileLock, lockFile, makeDirectory } from "@exclave/machine";
+import { diskFailure, type FileLock, lockFile, makeDirectory, shareLock } from "@exclave/machine";
 
 /** Whoever has it has the directory. */
 export type DirectoryClaim = FileLock;
 
-/** Makes the directory if need be, and has it to itself from then on. */
-async function claimDirectory(directory: string): Promise<DirectoryClaim> {
+/** Makes the directory if need be, and has it to itself from then on, or a share in it. */
+async function claimDirectory(
+  directory: string,
+  take: (file: string) => FileLock | undefined,
+): Promise<DirectoryClaim> {
   try {
     await makeDirectory(directory);
-    const lock = lockFile(join(directory, "lock"));
+    const lock = take(join(directory, "lock"));
     if (lock) return lock;
   } catch (reason) {
     throw explain(directory, reason);
@@ -29,7 +32,11 @@ export interface Ownership {
 }
 
 /** `prepare` makes the directory ready for its new owner. */
-export function createOwnership(directory: string, prepare: () => Promise<void>): Ownership {
+export function createOwnership(
+  directory: string,
+  prepare: () => Promise<void>,
+  { isShared = false }: { readonly isShared?: boolean } = {},
+): Ownership {
   let claimed: Promise<DirectoryClaim> | undefined;
 
   return {
@@ -48,14 +55,23 @@ export function createOwnership(directory: string, prepare: () => Promise<void>)
   };
 
   async function takeOver(): Promise<DirectoryClaim> {
-    const claim = await claimDirectory(directory);
+    const claim = isShared ? await claimIfAlone() : await claimDirectory(directory, lockFile);
     try {
-      await prepare();
-      return claim;
+      if (claim) await prepare();
     } catch (reason) {
-      claim.release();
+      claim?.release();
       throw reason;
     }
+    if (claim && !isShared) return claim;
+    // Whoever comes in between finds nothing of this one that it could sweep away.
+    claim?.release();
+    return claimDirectory(directory, shareLock);
+  }
+
+  /** Undefined when others serve it already: what is unfinished there may be theirs. */
+  async function claimIfAlone(): Promise<DirectoryClaim | undefined> {
+    await makeDirectory(directory);
+    return lockFile(join(directory, "lock"));
   }
 }
 

@@ -47,10 +47,12 @@ export interface RegistryRefusal {
 }
 
 export interface RegistryOptions {
-  /** Belongs to one registry at a time; collecting garbage in it is open to all. */
+  /** Belongs to one registry at a time unless it is shared; collecting garbage in it is open to all. */
   readonly directory: string;
   /** Where content and links lie instead of in the directory, which has uploads under way alone. Open to several registries. */
   readonly objects?: ObjectStore | undefined;
+  /** Others serve the directory beside this one. An upload goes on where it was begun, and nowhere else. */
+  readonly isShared?: boolean;
   readonly auth: RegistryAuth;
   readonly now?: () => number;
   /** Told of failures that are the registry's own fault. */
@@ -84,7 +86,7 @@ export function createRegistry(options: RegistryOptions): Registry {
       onError(new Failure("unavailable", `${digest} was damaged on disk and is quarantined`)),
   });
   const authorizer = createAuthorizer(auth, { reach: createReach(files), now });
-  const ownership = createOwnership(directory, () => files.blobs.sweep());
+  const ownership = createOwnership(directory, () => files.blobs.sweep(), options);
   const collection = startCollection({ files, uploads, now, onError, ...options.collect });
 
   return { open: () => ownership.take(), handle, close };

@@ -7,6 +7,7 @@ import { type Audience, type Envelope, openCheckpointOf } from "@exclave/core";
 import { verifySignature } from "@exclave/machine";
 import { noteOnRecord } from "../access/note-refusal.ts";
 import type { ServerContext } from "../context.ts";
+import type { Notice } from "../peers/notice.ts";
 import type { AgentRow } from "../store/rows.ts";
 
 export interface AgentCheckpoints {
@@ -14,6 +15,8 @@ export interface AgentCheckpoints {
   keep(agent: Agent, presented: readonly Envelope[]): Promise<void>;
   /** Asks agents that are connected; returns when all have answered or the time is over. */
   ask(agents: readonly Agent[]): Promise<void>;
+  /** Another server keeps what that agent presented. */
+  answered(agent: string): void;
 }
 
 type Agent = Pick<AgentRow, "id" | "audience">;
@@ -28,13 +31,15 @@ export interface AgentCheckpointsOptions {
   /** Sends the question; false when the agent is not connected. */
   readonly send: (audience: Audience) => boolean;
   readonly timers: Pick<Timers, "after">;
+  /** To whoever asked at another server. */
+  readonly tell?: (notice: Notice) => void;
 }
 
 export function createAgentCheckpoints(options: AgentCheckpointsOptions): AgentCheckpoints {
   const { context, send, timers } = options;
   const waiting = new Map<string, Set<() => void>>();
 
-  return { keep, ask };
+  return { keep, ask, answered };
 
   async function keep({ id, audience }: Agent, presented: readonly Envelope[]): Promise<void> {
     const { store, trust, now } = context();
@@ -54,7 +59,12 @@ export function createAgentCheckpoints(options: AgentCheckpointsOptions): AgentC
       const before = (await tx.agentCheckpoints.get(id))?.checkpoints ?? [];
       await tx.agentCheckpoints.put({ agent: id, at: now(), checkpoints: merge(before, signed) });
     });
-    for (const answered of waiting.get(id) ?? []) answered();
+    answered(id);
+    options.tell?.({ kind: "checkpoints_kept", agent: id });
+  }
+
+  function answered(id: string): void {
+    for (const resolve of waiting.get(id) ?? []) resolve();
   }
 
   async function ask(agents: readonly Agent[]): Promise<void> {

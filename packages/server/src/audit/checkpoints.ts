@@ -12,7 +12,7 @@ import {
   type Instant,
   SetBack,
 } from "@exclave/core";
-import type { Store, Tables } from "../store/store.ts";
+import type { Audit, Store, Tables } from "../store/store.ts";
 import type { Trust } from "../trust/trust.ts";
 
 export interface SignedCheckpoint {
@@ -38,34 +38,41 @@ export interface Checkpoints {
 export interface ShownSize {
   read(): Promise<number>;
   keep(size: number): Promise<void>;
+  /** The same, unless it is longer already. */
+  raise(size: number): Promise<void>;
 }
 
 /** One signature serves everyone who asks within this time. */
 const FRESH_MS = 2_000;
 const RECORD = "record";
 const SET_BACK = "record.set_back";
+const SET_BACKS_MAX = 64;
 
 export async function openCheckpoints({
   store,
   trust,
   now,
   shownSize,
+  isShared = () => false,
 }: {
   readonly store: Store;
   readonly trust: () => Trust;
   readonly now: () => Instant;
   readonly shownSize: ShownSize;
+  /** Whether other servers show the same record. */
+  readonly isShared?: () => boolean;
 }): Promise<Checkpoints> {
   const { audit } = store.read;
+  // Read first: what another server shows from now on is in the record that is read next.
+  let longest = await shownSize.read();
   // Whatever happened to the record happened before this process: what is there now was kept.
   const kept = await audit.head();
   const startedAt = now();
-  const setBacks = (await audit.newest(64, { subject: RECORD })).toReversed().flatMap(readSetBack);
+  let setBacks = await readSetBacks(audit);
   /** By agent: one number each. */
   const shown = new Map<string, number>();
   let cached: (SignedCheckpoint & { readonly trustVersion: number }) | undefined;
   let signing: Promise<SignedCheckpoint> | undefined;
-  let longest = await shownSize.read();
   // At once: a record that grew beyond what was seen of it would be taken for a rewritten one.
   if (longest > kept.size) await declareSetBack("server", longest, wantInventories);
 
@@ -94,6 +101,8 @@ export async function openCheckpoints({
       const seenSize = Math.max(0, ...sizes);
       if (seenSize <= Math.max(kept.size, shown.get(agent) ?? 0)) return;
       if (setBacks.some(({ at }) => at >= startedAt)) return;
+      // Another server may have shown it. Nobody can have shown more than there is.
+      if (isShared() && seenSize <= (await audit.head()).size) return;
       await declareSetBack(agent, seenSize);
     },
     noteShown: (agent, size) => void shown.set(agent, size),
@@ -106,7 +115,7 @@ export async function openCheckpoints({
   ): Promise<void> {
     const at = now();
     const setBack = { keptSize: kept.size, head: kept.head, at };
-    setBacks.push(setBack);
+    setBacks = [...setBacks, setBack];
     cached = undefined;
     const details = { ...setBack, seenSize };
     await store.transaction(async (tx) => {
@@ -120,11 +129,13 @@ export async function openCheckpoints({
 
   async function sign(trustVersion: number): Promise<SignedCheckpoint> {
     const { size, head } = await audit.head();
+    // Another server may have declared one.
+    if (isShared()) setBacks = await readSetBacks(audit);
     const [first] = trust().after(0);
     const serverId = first?.digest ?? "";
-    const checkpoint = { serverId, size, head, at: now(), setBack: setBacks.slice(-64) };
+    const checkpoint = { serverId, size, head, at: now(), setBack: setBacks.slice(-SET_BACKS_MAX) };
     // Before anybody sees it: a backup that is restored later is known to be shorter.
-    if (size > longest) await shownSize.keep(size);
+    if (size > longest) await shownSize.raise(size);
     longest = Math.max(longest, size);
     const payload = checkpointBytes(checkpoint);
     const envelope = await trust().seal("checkpoint", CHECKPOINT_PAYLOAD_TYPE, payload);
@@ -138,6 +149,10 @@ async function wantInventories(tx: Tables): Promise<void> {
   for (const agent of await tx.agents.all()) {
     await tx.agents.put({ ...agent, isInventoryWanted: true });
   }
+}
+
+async function readSetBacks(audit: Pick<Audit, "newest">): Promise<SetBack[]> {
+  return (await audit.newest(SET_BACKS_MAX, { subject: RECORD })).toReversed().flatMap(readSetBack);
 }
 
 function readSetBack({ action, details }: AuditRecord): SetBack[] {

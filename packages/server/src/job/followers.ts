@@ -1,6 +1,7 @@
 // Who reads a job's log as it grows. A log request or a debug command is there for its reader: when the
 // last one has gone and none comes back within a grace time, as a client that reconnects does, the job
-// is asked to stop instead of running on to its deadline.
+// is asked to stop instead of running on to its deadline. Readers may be at several servers: each says from time to
+// time which jobs are read there.
 
 import { asFailure, isSettled } from "@exclave/core";
 import type { ServerContext } from "../context.ts";
@@ -12,6 +13,8 @@ export interface Followers {
   enter(job: Pick<JobRow, "id" | "operation" | "purpose">): () => void;
   /** Of these nobody may be known to follow them, as after a start: a reader has the grace time to come. */
   expect(jobs: readonly Pick<JobRow, "id" | "operation" | "purpose">[]): void;
+  /** Somebody reads it at another server: the grace time begins anew. */
+  heard(id: string): void;
   stop(): void;
 }
 
@@ -19,13 +22,18 @@ export interface FollowersOptions {
   readonly graceMs: number;
   /** Nobody has followed the job for that long. */
   readonly onAbandoned: (id: string) => Promise<void>;
+  /** Tells other servers that the job has a reader here. */
+  readonly tell?: (id: string) => void;
 }
 
 export const FOLLOWER_GRACE_MS = 30_000;
 
-export function createFollowers({ graceMs, onAbandoned }: FollowersOptions): Followers {
+export function createFollowers(options: FollowersOptions): Followers {
+  const { graceMs, onAbandoned, tell = () => undefined } = options;
   const counts = new Map<string, number>();
   const timers = new Map<string, NodeJS.Timeout>();
+  // Often enough that one that is lost does no harm.
+  const telling = setInterval(tellAll, graceMs / 4).unref();
   let isStopped = false;
 
   return {
@@ -33,6 +41,7 @@ export function createFollowers({ graceMs, onAbandoned }: FollowersOptions): Fol
       if (!isForReader(job)) return () => {};
       const { id } = job;
       counts.set(id, (counts.get(id) ?? 0) + 1);
+      tell(id);
       clearTimeout(timers.get(id));
       timers.delete(id);
       let isIn = true;
@@ -49,12 +58,20 @@ export function createFollowers({ graceMs, onAbandoned }: FollowersOptions): Fol
         if (isForReader(job) && job.operation === "logs" && !isAwaited) wait(job.id);
       }
     },
+    heard(id) {
+      if (timers.has(id)) wait(id);
+    },
     stop() {
       isStopped = true;
+      clearInterval(telling);
       for (const timer of timers.values()) clearTimeout(timer);
       timers.clear();
     },
   };
+
+  function tellAll(): void {
+    for (const id of counts.keys()) tell(id);
+  }
 
   function leave(id: string): void {
     const left = (counts.get(id) ?? 1) - 1;

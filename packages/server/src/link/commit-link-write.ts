@@ -24,6 +24,7 @@ export interface CommittedLinkWrite {
 
 type Context = Pick<ServerContext, "store" | "now"> & {
   readonly repeats?: Pick<Repeats, "isFirst"> | undefined;
+  readonly peers?: Pick<ServerContext["peers"], "self"> | undefined;
 } & Partial<Pick<ServerContext, "readApp">>;
 type EventContext = Context & { readonly isHealthOften: () => boolean };
 const NOTHING: CommittedLinkWrite = { jobs: [], wake: {} };
@@ -136,6 +137,7 @@ async function commitSession(
     boots: [...boots],
     ...(alarm && { alarms: keepAlarm(agent.alarms, alarm, context.now()) }),
     sessionEpoch: epoch,
+    heldBy: context.peers?.self() ?? null,
     journalId,
     upAcked,
     downHead,

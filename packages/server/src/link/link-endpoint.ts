@@ -20,7 +20,7 @@ import type { AgentRow } from "../store/rows.ts";
 import type { PresentedCertificate } from "../tls/certificate-rules.ts";
 import { drainSessions } from "./herd/drain-sessions.ts";
 import { admit, ageMsOf, COME_BACK_SECONDS, pingMsFor, spreadMsFor } from "./herd/herd.ts";
-import { createLiveAgents, type LiveAgent } from "./live-agents.ts";
+import { createLiveAgents, type LiveAgent, type LiveAgents } from "./live-agents.ts";
 import { createAgentQuotas } from "./session/agent-quota.ts";
 import { type LinkSession, startLinkSession } from "./session/link-session.ts";
 
@@ -28,6 +28,7 @@ const TICK_MS = 1_000;
 const SHOW_RECORD_EVERY_MS = 3 * 60_000;
 
 const TICKS_LATE_MAX = 3;
+const MOVED_MS = 1_000;
 /** Agents that are told something in one turn: each may cost a read and a frame. */
 const SLICE = 50;
 
@@ -58,6 +59,12 @@ export interface LinkEndpoint extends Presence {
   look(audience: Audience): void;
   /** That audience's agent was revoked: its connection ends now. */
   revoked(audience: Audience): void;
+  /** A later connection of that agent is with another server: whether one of before was here. */
+  moved(audience: Audience, epoch: number): boolean;
+  /** Looks at the outbox of everybody who is connected, a few at a time. */
+  lookAll(): void;
+  /** Sends everybody away: none of these connections counts any more. */
+  begin(because: string): void;
   /** There is a new trust document. */
   trustChanged(): void;
   /** Other authorities vouch for this server than before. */
@@ -93,14 +100,10 @@ export function createLinkEndpoint(
   return {
     handleUpgrade,
     accept,
-    isOnline: (audience) => live.of(audience) !== undefined,
-    connected: () => live.counts(),
-    watchOf: (audience) => live.of(audience)?.watch,
-    look: (audience) => live.of(audience)?.session.look(),
-    revoked: (audience) => live.of(audience)?.session.revoked(),
-    trustChanged: () => inSlices((session) => session.trustChanged()),
-    authoritiesChanged: () => inSlices((session) => session.authoritiesChanged()),
-    askCheckpoints: (audience) => isAsked(live.of(audience)),
+    ...toLive(live, inSlices),
+    begin(because) {
+      for (const session of sessions) session.goAway(because, MOVED_MS);
+    },
     close,
   };
 
@@ -133,9 +136,9 @@ export function createLinkEndpoint(
       presented,
       timers,
       nextTurn,
-      onLive(proven, agent) {
+      onLive(proven, agent, epoch) {
         unproven.delete(proven);
-        live.enter(proven, agent);
+        live.enter(proven, agent, epoch);
       },
       onLooks: (from, looks) => live.note(from, looks),
       onClosed,
@@ -160,6 +163,25 @@ export function createLinkEndpoint(
     sockets.close();
     await live.goodbyes();
   }
+}
+
+/** What is asked of, or said to, agents that are connected. */
+function toLive(
+  live: LiveAgents,
+  inSlices: (tell: (session: LinkSession) => void) => void,
+): Omit<LinkEndpoint, "handleUpgrade" | "accept" | "begin" | "close"> {
+  return {
+    isOnline: (audience) => live.of(audience) !== undefined,
+    connected: () => live.counts(),
+    watchOf: (audience) => live.of(audience)?.watch,
+    look: (audience) => live.of(audience)?.session.look(),
+    lookAll: () => inSlices((session) => session.look()),
+    revoked: (audience) => live.of(audience)?.session.revoked(),
+    moved: (audience, epoch) => live.moved(audience, epoch),
+    trustChanged: () => inSlices((session) => session.trustChanged()),
+    authoritiesChanged: () => inSlices((session) => session.authoritiesChanged()),
+    askCheckpoints: (audience) => isAsked(live.of(audience)),
+  };
 }
 
 /** What every agent is to be told, a few in each turn of the event loop. One that comes meanwhile is told in its greeting. */

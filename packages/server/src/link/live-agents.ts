@@ -12,6 +12,8 @@ const ROWS_AT_ONCE = 200;
 export interface LiveAgent {
   readonly session: LinkSession;
   readonly agent: AgentRow;
+  /** Of its session. */
+  readonly epoch: number;
   watch: AgentWatch;
 }
 
@@ -20,8 +22,10 @@ export interface LiveAgents {
   /** How many there are of each kind. */
   counts(): ReadonlyMap<AgentRow["kind"], number>;
   sessions(): readonly LinkSession[];
+  /** A later connection of that agent is with another server: whether one of before was here. */
+  moved(audience: Audience, epoch: number): boolean;
   /** From now on this session speaks for the agent; one before it is sent away. */
-  enter(session: LinkSession, agent: AgentRow): void;
+  enter(session: LinkSession, agent: AgentRow, epoch: number): void;
   /** When the agent last looked at its components, by its own word. */
   note(session: LinkSession, looks: Looks): void;
   /** Nothing, for a session that speaks for nobody any more. */
@@ -40,13 +44,14 @@ export function createLiveAgents(
   const audiences = new WeakMap<LinkSession, Audience>();
   const goodbyes = new Set<Promise<unknown>>();
   const counts = new Map<AgentRow["kind"], number>();
-  const left: AgentRow["id"][] = [];
+  const left: Left[] = [];
   let isStopping = false;
 
   return {
     of: (audience) => live.get(audience),
     counts: () => counts,
     sessions: () => Array.from(live.values(), ({ session }) => session),
+    moved,
     enter,
     note,
     leave,
@@ -59,15 +64,23 @@ export function createLiveAgents(
     },
   };
 
-  function enter(session: LinkSession, agent: AgentRow): void {
+  function enter(session: LinkSession, agent: AgentRow, epoch: number): void {
     const before = live.get(agent.audience);
     const watch = { since: context().now(), looks: new Map() };
-    live.set(agent.audience, { session, agent, watch });
+    live.set(agent.audience, { session, agent, epoch, watch });
     if (!before) count(agent, 1);
     audiences.set(session, agent.audience);
     before?.session.goAway("a later connection of this agent has taken over", 1_000);
+    tell(context(), agent, { epoch, isUp: true });
     say(context(), agent, "connected");
     onPresence(agent);
+  }
+
+  function moved(audience: Audience, epoch: number): boolean {
+    const held = live.get(audience);
+    if (!held || held.epoch >= epoch) return false;
+    held.session.goAway("a later connection of this agent has taken over", 1_000);
+    return true;
   }
 
   function count({ kind }: AgentRow, by: number): void {
@@ -86,50 +99,66 @@ export function createLiveAgents(
   }
 
   function leave(session: LinkSession, agent: AgentRow): void {
-    if (live.get(agent.audience)?.session !== session) return;
+    const held = live.get(agent.audience);
+    if (held?.session !== session) return;
     live.delete(agent.audience);
     count(agent, -1);
-    say(context(), agent, "disconnected");
-    if (isStopping) return void left.push(agent.id);
-    const goodbye = noteGoodbye(agent).finally(() => goodbyes.delete(goodbye));
+    if (isStopping) {
+      say(context(), agent, "disconnected");
+      left.push({ agent, epoch: held.epoch });
+      return;
+    }
+    const goodbye = noteGoodbye(agent, held.epoch).finally(() => goodbyes.delete(goodbye));
     goodbyes.add(goodbye);
   }
 
-  async function noteGoodbye({ id }: AgentRow): Promise<void> {
+  async function noteGoodbye({ id }: AgentRow, epoch: number): Promise<void> {
     const { store, now, log } = context();
     try {
       const repeats = rememberFirsts(context().repeats);
       const agent = await store.transaction(async (tx) => {
         repeats.begin();
         const row = await tx.agents.get(id);
-        if (!row) return undefined;
-        await tx.agents.put({ ...row, seenAt: now() });
-        const details = { epoch: row.sessionEpoch };
+        // Its later connection may be with another server: it has not gone.
+        if (row?.sessionEpoch !== epoch) return undefined;
+        await tx.agents.put({ ...row, seenAt: now(), heldBy: null });
+        const details = { epoch };
         const gone = { actor: id, action: "agent.disconnected", subject: row.audience, details };
         if (repeats.isFirst(gone)) await audit(tx, context(), gone);
         return row;
       });
-      if (agent) onPresence(agent);
+      if (!agent) return;
+      tell(context(), agent, { epoch, isUp: false });
+      say(context(), agent, "disconnected");
+      onPresence(agent);
     } catch (reason) {
       log.warn({ reason, agent: id }, "an agent's going could not be noted");
     }
   }
 }
 
-/** Nobody is to be woken by it: whoever starts next looks at everything. */
-async function noteStop(context: ServerContext, left: readonly AgentRow["id"][]): Promise<void> {
+interface Left {
+  readonly agent: AgentRow;
+  readonly epoch: number;
+}
+
+/** Nobody is to be woken by it: whoever starts next, and whoever sees this server go, looks at everything. */
+async function noteStop(context: ServerContext, left: readonly Left[]): Promise<void> {
   const { store, now, log } = context;
   const agents = left.length;
   if (agents === 0) return;
   try {
     for (let from = 0; from < agents; from += ROWS_AT_ONCE) {
       await store.transaction(async (tx) => {
-        for (const id of left.slice(from, from + ROWS_AT_ONCE)) {
-          const row = await tx.agents.get(id);
-          if (row) await tx.agents.put({ ...row, seenAt: now() });
+        for (const { agent, epoch } of left.slice(from, from + ROWS_AT_ONCE)) {
+          const row = await tx.agents.get(agent.id);
+          // Its later connection may be with another server: it has not gone.
+          if (row?.sessionEpoch !== epoch) continue;
+          await tx.agents.put({ ...row, seenAt: now(), heldBy: null });
         }
       });
     }
+    for (const { agent, epoch } of left) tell(context, agent, { epoch, isUp: false });
     const stopped = { actor: "server", action: "server.stopped", subject: "server" };
     await store.transaction((tx) => audit(tx, context, { ...stopped, details: { agents } }));
   } catch (reason) {
@@ -142,4 +171,12 @@ function say({ live }: ServerContext, { audience, installName, id }: AgentRow, w
   const install = installName === null ? null : { id: audience, name };
   const message = `the agent of ${name} ${what}`;
   live.say({ kind: "agent", subject: id, install, component: null, message });
+}
+
+function tell(
+  { peers }: ServerContext,
+  { audience }: AgentRow,
+  link: { readonly epoch: number; readonly isUp: boolean },
+): void {
+  peers.tell({ kind: "link", audience, ...link });
 }

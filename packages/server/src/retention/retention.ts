@@ -52,8 +52,12 @@ export function startRetention(
   async function run(): Promise<Swept | undefined> {
     if (stopping.signal.aborted) return undefined;
     try {
-      const swept = await sweep(context, { settings, registry, signal: stopping.signal });
-      context.log.info(swept, "what is old was taken away");
+      let swept: Swept | undefined;
+      // One server at a time is enough: what it leaves, the next sweep of any of them finds.
+      await context.peers.unlessBusy("sweep", async () => {
+        swept = await sweep(context, { settings, registry, signal: stopping.signal });
+        context.log.info(swept, "what is old was taken away");
+      });
       return swept;
     } catch (reason) {
       context.log.error({ reason }, "what is old could not be taken away; it is tried again");

@@ -8,7 +8,7 @@ import {
   type KeyObject,
   sign,
 } from "node:crypto";
-import { mkdir, open, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import {
   Failure,
@@ -19,7 +19,7 @@ import {
   type TrustRole,
   toBase64,
 } from "@exclave/core";
-import { syncDirectory, writeDurably } from "@exclave/machine";
+import { readIfThere, syncDirectory, writeDurably } from "@exclave/machine";
 import { checkSignRequest, ROLE_RULES, type Signer, type SignerKey } from "./signer.ts";
 
 const KEY_FILE = new RegExp(`^(${TRUST_ROLES.join("|")})(-[0-9a-f]{16})?\\.pem$`);
@@ -31,18 +31,16 @@ interface HeldKey extends SignerKey {
 
 export async function openKeyDirectory(directory: string): Promise<Signer> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  const held = new Map<string, HeldKey>();
-  for (const name of (await readdir(directory)).sort()) {
-    const role = KEY_FILE.exec(name)?.[1] as TrustRole | undefined;
-    if (role === undefined) continue;
-    const file = join(directory, name);
-    const key = heldKey(role, file, readPrivateKey(file, await readFile(file, "utf8")));
-    held.set(key.keyid, key);
-  }
+  let held = await readKeys(directory);
 
   return {
-    keys: async () => [...held.values()].map(publicHalf),
+    async keys() {
+      // Servers that share the directory have a signer each: what another one made or removed counts.
+      held = await readKeys(directory);
+      return [...held.values()].map(publicHalf);
+    },
     async sign(request) {
+      if (!held.has(request.keyid)) held = await readKeys(directory);
       const key = keyOf(request.role, request.keyid);
       checkSignRequest(request);
       const bytes = preAuthEncoding(request.payloadType, request.payload);
@@ -58,12 +56,14 @@ export async function openKeyDirectory(directory: string): Promise<Signer> {
       return publicHalf(draft);
     },
     async forget(role, keyid) {
+      held = await readKeys(directory);
       const key = held.get(keyid);
       if (!key || key.role !== role) return;
       await removeDurably(directory, key.file);
       held.delete(keyid);
     },
     async exportRoot(keyid) {
+      if (!held.has(keyid)) held = await readKeys(directory);
       const { privateKey } = keyOf("root", keyid);
       return privateKey.export({ type: "pkcs8", format: "pem" }).toString();
     },
@@ -75,6 +75,21 @@ export async function openKeyDirectory(directory: string): Promise<Signer> {
     if (key?.role === role) return key;
     throw new Failure("not_found", `the signer holds no ${role} key ${keyid.slice(0, 12)}`);
   }
+}
+
+async function readKeys(directory: string): Promise<Map<string, HeldKey>> {
+  const held = new Map<string, HeldKey>();
+  for (const name of (await readdir(directory)).sort()) {
+    const role = KEY_FILE.exec(name)?.[1] as TrustRole | undefined;
+    if (role === undefined) continue;
+    const file = join(directory, name);
+    const text = await readIfThere(file);
+    // Removed by another signer since it was listed.
+    if (text === undefined) continue;
+    const key = heldKey(role, file, readPrivateKey(file, text));
+    held.set(key.keyid, key);
+  }
+  return held;
 }
 
 function publicHalf({ role, keyid, spki, scheme }: SignerKey): SignerKey {

@@ -76,7 +76,7 @@ export async function startPostgres(
     const settings = [
       "listen_addresses=",
       `fsync=${isDurable ? "on" : "off"}`,
-      "max_connections=50",
+      "max_connections=100",
     ];
     const child = spawn(
       join(programs, "postgres"),

@@ -146,6 +146,7 @@ export function agentRow(changes: Partial<AgentRow> = {}): AgentRow {
     isInventoryWanted: false,
     everConnected: true,
     journalId: null,
+    heldBy: null,
     sessionEpoch: 1,
     upAcked: 0,
     downHead: 0,

@@ -45,6 +45,8 @@ export interface Authority {
   take(next: NextAuthority): Promise<void>;
   /** The old one counts no more. */
   retireOld(): Promise<void>;
+  /** Reads what another server has changed; whether it did. */
+  refresh(): Promise<boolean>;
   /** What a join string pins: sha256 of its public key. */
   readonly fingerprint: string;
   /** A certificate of a new key, for these host names and addresses. */
@@ -94,6 +96,14 @@ export async function openAuthority({ keys, now }: AuthorityOptions): Promise<Au
     async retireOld() {
       await removeOld(keys);
       old = undefined;
+    },
+    async refresh() {
+      const before = [held.certificate.fingerprint256, old?.certificate.fingerprint256].join();
+      const read = { held: await openFiles(files, now()), old: await openOld(keys) };
+      const after = [read.held.certificate.fingerprint256, read.old?.certificate.fingerprint256];
+      if (before === after.join()) return false;
+      ({ held, old } = read);
+      return true;
     },
     issueServer(hosts) {
       const pair = generateKeyPairSync("ec", { namedCurve: "P-256" });

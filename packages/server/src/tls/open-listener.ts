@@ -41,6 +41,8 @@ export interface ListenerAuthority {
   /** It was replaced, or the old one retired: the listener follows, and so does whoever asked to be told. */
   changed(): void;
   onChanged(tell: () => void): void;
+  /** Follows what another server has changed. */
+  refresh(): Promise<void>;
 }
 
 interface SecureServer {
@@ -64,15 +66,19 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   const first = plan.kind === "own" ? issue() : await showFiles(plan.files);
   let kept: KeptCertificate | undefined;
   const tellers: (() => void)[] = [];
+  const changed = () => {
+    kept?.replace();
+    for (const tell of tellers) tell();
+  };
   return {
     authority: {
       held: authority,
       isPinned: plan.kind === "own",
-      changed() {
-        kept?.replace();
-        for (const tell of tellers) tell();
-      },
+      changed,
       onChanged: (tell) => void tellers.push(tell),
+      async refresh() {
+        if (await authority.refresh()) changed();
+      },
     },
     scheme: "https",
     tls: listenTls(first, authority),

@@ -10,7 +10,7 @@ import { audit, type ServerContext } from "../context.ts";
 import type { AgentRow } from "../store/rows.ts";
 import type { ListenerAuthority } from "./open-listener.ts";
 
-type Context = Pick<ServerContext, "store" | "authority" | "now">;
+type Context = Pick<ServerContext, "store" | "authority" | "now" | "peers">;
 
 const NAMED_MAX = 5;
 const PAGE = 200;
@@ -25,7 +25,21 @@ export async function viewAuthority(context: Context): Promise<AuthorityView> {
   };
 }
 
-export async function rotateAuthority(context: Context, by: string): Promise<AuthorityView> {
+/** One change at a time, on any server, from what the one before has left; the others are told. */
+function inTurn(context: Context, change: () => Promise<AuthorityView>): Promise<AuthorityView> {
+  return context.peers.alone("authority", async () => {
+    await context.authority?.refresh();
+    const view = await change();
+    context.peers.tell({ kind: "authority" });
+    return view;
+  });
+}
+
+export function rotateAuthority(context: Context, by: string): Promise<AuthorityView> {
+  return inTurn(context, () => rotate(context, by));
+}
+
+async function rotate(context: Context, by: string): Promise<AuthorityView> {
   const authority = authorityOf(context);
   const { held } = authority;
   if (held.old) {
@@ -41,10 +55,16 @@ export async function rotateAuthority(context: Context, by: string): Promise<Aut
   return viewAuthority(context);
 }
 
-export async function retireAuthority(
-  context: Context,
-  { by, force }: { readonly by: string; readonly force: boolean },
-): Promise<AuthorityView> {
+export interface RetireAuthority {
+  readonly by: string;
+  readonly force: boolean;
+}
+
+export function retireAuthority(context: Context, asked: RetireAuthority): Promise<AuthorityView> {
+  return inTurn(context, () => retire(context, asked));
+}
+
+async function retire(context: Context, { by, force }: RetireAuthority): Promise<AuthorityView> {
   const authority = authorityOf(context);
   const { held } = authority;
   if (!held.old) throw new Failure("conflict", "no authority is being replaced");

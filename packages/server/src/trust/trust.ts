@@ -20,6 +20,7 @@ import {
   trustBytes,
 } from "@exclave/core";
 import { verifySignature } from "@exclave/machine";
+import { createAlone, type Peers } from "../peers/peers.ts";
 import type { Signer } from "../signer/signer.ts";
 import type { Store } from "../store/store.ts";
 import { createTrustKeys, retire, sealNext, signWith } from "./trust-keys.ts";
@@ -40,6 +41,10 @@ export interface Trust {
   change(document: TrustDocument, by: string, details: TrustDetails): Promise<TrustChanged>;
   /** Renews a document that ends soon and follows a public address that moved. */
   keepCurrent(): Promise<void>;
+  /** Reads what another server has published. */
+  refresh(): Promise<void>;
+  /** Whether no other server has published a version that this one has yet to read. */
+  isLatest(): Promise<boolean>;
   readonly signer: Signer;
   onPublished(listen: () => void): void;
 }
@@ -47,6 +52,8 @@ export interface Trust {
 export type TrustChanged =
   | { readonly kind: "published"; readonly version: TrustVersion }
   | { readonly kind: "to_sign"; readonly draft: Envelope };
+
+const TURN = "trust";
 
 export type TrustDetails = Readonly<Record<string, unknown>>;
 
@@ -59,6 +66,8 @@ export interface OpenTrust {
   readonly origin: () => string;
   readonly now: () => Instant;
   readonly log: { warn(message: string): void; info(details: object, message: string): void };
+  /** Of several servers one publishes at a time, and tells the others; unless said there is one. */
+  readonly peers?: Pick<Peers, "alone" | "tell" | "servers"> | undefined;
 }
 
 export async function openTrust(options: OpenTrust): Promise<Trust> {
@@ -66,12 +75,9 @@ export async function openTrust(options: OpenTrust): Promise<Trust> {
   const versions = await readVersions(store, directory, now());
   const listeners: (() => void)[] = [];
   const keys = createTrustKeys({ signer, document: () => current().document, now });
-  let publishing: Promise<unknown> = Promise.resolve();
+  const takeTurn = createTurns(options.peers);
 
-  if (versions.length === 0) await append(await firstVersion(options), "server", { first: true });
-  // A crash between file and row, or a database from before: what agents may have seen counts.
-  for (const version of versions)
-    await keep(options, version, "server", { because: "found as a file" });
+  await takeTurn(TURN, begin);
 
   const trust: Trust = {
     current,
@@ -82,10 +88,31 @@ export async function openTrust(options: OpenTrust): Promise<Trust> {
     publish: (envelope, by, details = {}) => alone(() => publish(envelope, by, details)),
     change: (document, by, details) => alone(() => change(document, by, details)),
     keepCurrent: () => alone(keepCurrent),
+    refresh,
+    isLatest: () => isLatest(options, current().document.version),
     signer,
     onPublished: (listen) => void listeners.push(listen),
   };
   return trust;
+
+  async function begin(): Promise<void> {
+    // Another server may have begun meanwhile.
+    await refresh();
+    if (versions.length === 0) await append(await firstVersion(options), "server", { first: true });
+    // A crash between file and row, or a database from before: what agents may have seen counts.
+    for (const version of versions) {
+      await keep(options, version, "server", { because: "found as a file" });
+    }
+  }
+
+  async function refresh(): Promise<void> {
+    const read = await readVersions(store, directory, now());
+    const news = read.slice(versions.length);
+    if (news.length === 0) return;
+    versions.push(...news);
+    keys.forgetHeld();
+    for (const listen of listeners) listen();
+  }
 
   function current(): TrustVersion {
     const last = versions.at(-1);
@@ -95,17 +122,9 @@ export async function openTrust(options: OpenTrust): Promise<Trust> {
 
   async function publish(envelope: unknown, by: string, details: TrustDetails) {
     const { document: before } = current();
-    const judged = nextTrust({
-      current: before,
-      envelope,
-      now: now(),
-      verify: verifySignature,
-      mustBeValid: true,
-    });
-    if (judged.kind === "refused") {
-      const code = judged.code === "replayed" ? "conflict" : judged.code;
-      throw new Failure(code, `the trust document is not taken: ${judged.because}`);
-    }
+    const asked = { current: before, envelope, now: now(), verify: verifySignature };
+    const judged = nextTrust({ ...asked, mustBeValid: true });
+    if (judged.kind === "refused") throw notTaken(judged);
     const { document, digest } = judged;
     const version = { document, digest, envelope: envelope as Envelope };
     await append(version, by, details);
@@ -124,19 +143,10 @@ export async function openTrust(options: OpenTrust): Promise<Trust> {
   }
 
   async function keepCurrent(): Promise<void> {
-    const { document } = current();
-    const origins = [options.origin()];
-    const hasMoved = document.origins.join() !== origins.join();
-    const isEnding = document.expiresAt - now() < TRUST_RENEW_MS;
-    if (!hasMoved && !isEnding) return;
-    const next = hasMoved ? moveOrigins(document, origins, now()) : renewTrust(document, now());
-    const because = hasMoved ? `the server is reached at ${origins.join()} now` : "it ends soon";
-    if ((await change(next, "server", { because })).kind === "published") return;
-    log.warn(
-      hasMoved
-        ? `agents pull from ${document.origins.join()} only, and this server is reached at ${origins.join()}: sign a new trust document with \`exclave keys renew --root-key FILE\``
-        : `the trust document ends at ${new Date(document.expiresAt).toISOString()}, after which agents accept nothing: sign a new one with \`exclave keys renew --root-key FILE\``,
-    );
+    const due = nextIfDue(current().document, [options.origin()], now());
+    if (!due) return;
+    const changed = await change(due.next, "server", { because: due.because });
+    if (changed.kind !== "published") log.warn(due.warning);
   }
 
   /** File first: once an agent has seen a version, this server knows it whatever happens to the database. */
@@ -145,16 +155,52 @@ export async function openTrust(options: OpenTrust): Promise<Trust> {
     await keep(options, version, by, details);
     versions.push(version);
     keys.forgetHeld();
+    options.peers?.tell({ kind: "trust" });
     log.info({ version: version.document.version }, "a trust document is published");
     for (const listen of listeners) listen();
   }
 
-  /** One change at a time: each is made from the version before it. */
+  /** One change at a time, on any server: each is made from the version before it. */
   function alone<Value>(work: () => Promise<Value>): Promise<Value> {
-    const done = publishing.then(work, work);
-    publishing = done.catch(() => undefined);
-    return done;
+    return takeTurn(TURN, async () => {
+      await refresh();
+      return work();
+    });
   }
+}
+
+function notTaken({ code, because }: Extract<ReturnType<typeof nextTrust>, { kind: "refused" }>) {
+  const message = `the trust document is not taken: ${because}`;
+  return new Failure(code === "replayed" ? "conflict" : code, message);
+}
+
+async function isLatest({ store, peers }: OpenTrust, version: number): Promise<boolean> {
+  if ((peers?.servers().length ?? 1) < 2) return true;
+  return (await store.read.trust.get(`${version + 1}`)) === undefined;
+}
+
+/** The next version, where the current one ends soon or names another address; and what is said if it lacks a signature. */
+function nextIfDue(document: TrustDocument, origins: string[], now: Instant) {
+  if (document.origins.join() !== origins.join()) {
+    return {
+      next: moveOrigins(document, origins, now),
+      because: `the server is reached at ${origins.join()} now`,
+      warning: `agents pull from ${document.origins.join()} only, and this server is reached at ${origins.join()}: sign a new trust document with \`exclave keys renew --root-key FILE\``,
+    };
+  }
+  if (document.expiresAt - now >= TRUST_RENEW_MS) return undefined;
+  return {
+    next: renewTrust(document, now),
+    because: "it ends soon",
+    warning: `the trust document ends at ${new Date(document.expiresAt).toISOString()}, after which agents accept nothing: sign a new one with \`exclave keys renew --root-key FILE\``,
+  };
+}
+
+/** Within this process, and on every server where there are several. */
+function createTurns(peers: OpenTrust["peers"]) {
+  const own = createAlone();
+  return <Value>(name: string, work: () => Promise<Value>): Promise<Value> =>
+    peers ? peers.alone(name, work) : own.run(name, work);
 }
 
 async function keep(

@@ -31,7 +31,7 @@ export interface LinkEffectsOptions {
   readonly documents: ShownDocuments;
   /** There is room for that many commands of the outbox. */
   readonly look: (limit: number) => void;
-  readonly onLive: (agent: AgentRow) => void;
+  readonly onLive: (agent: AgentRow, epoch: number) => void;
   readonly onLooks: (looks: Looks) => void;
 }
 
@@ -100,7 +100,8 @@ export function createLinkEffects(
     do {
       signedUnder = context.trust.current().document.version;
       body = await signedCommand(context, agent.audience, frame.body);
-      // Replaced while it was being signed: the key may be out already.
+      if (!(await context.trust.isLatest())) await context.trust.refresh();
+      // Replaced while it was being signed, here or on another server: the key may be out already.
     } while (signedUnder !== context.trust.current().document.version);
     documents.sendTrust();
     connection.send({ ...frame, body });
@@ -121,13 +122,12 @@ export function createLinkEffects(
       return;
     }
     await follow(context, committed);
-    if (writes.some(({ kind }) => kind === "session")) options.onLive(agent);
+    if (writes.some(({ kind }) => kind === "session")) options.onLive(agent, epoch);
   }
 
   async function answerGrant(agent: AgentRow, wanted: GrantWanted): Promise<void> {
-    const { job, attempt } = wanted;
     const grant = await grantFor(context, agent, wanted);
-    connection.send({ type: "grant", job, attempt, ...grant });
+    connection.send({ type: "grant", job: wanted.job, attempt: wanted.attempt, ...grant });
   }
 
   async function answerJoin(agent: AgentRow, { job, attempt }: JoinWanted): Promise<void> {

@@ -47,7 +47,7 @@ export interface LinkSessionOptions {
   readonly timers?: Timers;
   /** Lets others go first; a turn of the event loop unless given. */
   readonly nextTurn?: (() => Promise<void>) | undefined;
-  onLive(session: LinkSession, agent: AgentRow): void;
+  onLive(session: LinkSession, agent: AgentRow, epoch: number): void;
   onLooks(session: LinkSession, looks: Looks): void;
   /** With its agent, if it ever was one. */
   onClosed(session: LinkSession, agent: AgentRow | undefined): void;
@@ -94,7 +94,7 @@ export function startLinkSession(options: LinkSessionOptions): LinkSession {
     socket,
     documents,
     look,
-    onLive: (agent) => options.onLive(session, agent),
+    onLive: (agent, epoch) => options.onLive(session, agent, epoch),
     onLooks: (looks) => options.onLooks(session, looks),
   });
   const readLog = (log: LogFrame) => frames.readLog(log);

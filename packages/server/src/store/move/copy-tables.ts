@@ -24,8 +24,8 @@ interface Column {
   readonly isNumbered: boolean;
 }
 
-/** Of PostgreSQL alone: its own version, which server came last, and what waits for its place in the record. */
-const OF_POSTGRES = ["migrations", "turn", "audit_waiting"];
+/** Of PostgreSQL alone: its own version, which servers are there, and what waits for its place in the record. */
+const OF_POSTGRES = ["migrations", "turn", "audit_waiting", "servers"];
 
 export async function copyTables<Tables>(
   from: DatabaseSync,

@@ -152,7 +152,7 @@ if (programs === undefined) {
 
     await move(file, url);
 
-    await assert.rejects(append(early, "late"), /another server has taken over/);
+    await assert.rejects(append(early, "late"), /cannot be beside/);
   });
 
   test("a table that one database lacks is named, and nothing is moved", async (t) => {

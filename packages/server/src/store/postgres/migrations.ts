@@ -66,6 +66,14 @@ export const MIGRATIONS: readonly Migration[] = [
     "UPDATE turn SET epoch = epoch + 1",
   ],
   documents("shown_installs"),
+  [
+    // Servers that share the database. One whose row was taken away writes nothing until it has another.
+    `CREATE TABLE servers (id TEXT PRIMARY KEY, version TEXT NOT NULL, directory TEXT NOT NULL, public_url TEXT,
+      seen_at TIMESTAMPTZ NOT NULL, backend INT NOT NULL, backend_start TIMESTAMPTZ NOT NULL)
+      WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`,
+    // A server of before, which shares with nobody, is fenced off.
+    "UPDATE turn SET epoch = epoch + 1",
+  ],
 ];
 
 /** Any number that no other program uses for its lock. */

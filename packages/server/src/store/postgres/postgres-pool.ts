@@ -9,8 +9,8 @@ import { ConnectionCut } from "./again-rules.ts";
 const CONNECTIONS_MAX = 8;
 const CONNECT_MS_MAX = 10_000;
 const STATEMENT_MS_MAX = 60_000;
-/** A server that stands still in the middle of a transaction gives its turn up. */
-const IDLE_IN_TRANSACTION_MS_MAX = 30_000;
+/** A server that stands still in the middle of a transaction gives its turn up: others wait for the rows it holds. */
+const IDLE_IN_TRANSACTION_MS_MAX = 10_000;
 
 /** The type of counts, sequences and times: all of them fit a number. */
 const BIGINT = 20;

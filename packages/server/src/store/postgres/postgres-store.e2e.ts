@@ -20,6 +20,7 @@ import { createPostgresDialect } from "./postgres-pool.ts";
 import { openPostgresStore } from "./postgres-store.ts";
 
 const programs = findPostgres();
+const MEMBER = "00000000-0000-4000-8000-000000000000";
 const ENTRY = { at: AT, actor: "a", action: "a", subject: "s", details: {} };
 const CHANNEL: ChannelRow = {
   app: CRM_ID,
@@ -67,21 +68,47 @@ if (programs === undefined) {
     };
   });
 
-  test("a server that was replaced writes nothing more", async (t) => {
-    const { url, store } = await opened(t);
+  test("a server whose place was taken away writes nothing until it has another", async (t) => {
+    const { url } = await opened(t);
+    let name = MEMBER;
+    const store = await openPostgresStore(url, { member: () => name });
+    t.after(() => store.close());
+    const database = new URL(url).pathname.slice(1);
+    const takePlace = (id: string) =>
+      cluster.run(
+        `INSERT INTO servers VALUES ('${id}', '1', 'd', NULL, now(), 1, now())`,
+        database,
+      );
+    await takePlace(name);
     await append(store, "first");
-    const second = await opened(t, url);
 
-    await assert.rejects(append(store, "late"), /another server has taken over/);
-    await append(second.store, "next");
+    await cluster.run("DELETE FROM servers", database);
+    await assert.rejects(append(store, "late"), { code: "unavailable" });
+    name = MEMBER.replace("0", "1");
+    await takePlace(name);
+    await append(store, "next");
 
-    const actions = (await second.store.read.audit.after(0, 10)).map(({ action }) => action);
+    const actions = (await store.read.audit.after(0, 10)).map(({ action }) => action);
     assert.deepEqual(actions, ["first", "next"]);
+  });
+
+  test("a step that a running server can live with leaves it alone; one that it cannot fences it off", async (t) => {
+    const { url, store } = await opened(t);
+    const db = new Kysely<unknown>({ dialect: createPostgresDialect(url) });
+    t.after(() => db.destroy());
+
+    await migrate(db, [...MIGRATIONS, ["ALTER TABLE installs ADD COLUMN later TEXT"]]);
+    await append(store, "beside the newer one");
+
+    await migrate(db, [...MIGRATIONS, [], ["UPDATE turn SET epoch = epoch + 1"]]);
+    await assert.rejects(append(store, "late"), /cannot be beside/);
+    const actions = (await store.read.audit.after(0, 10)).map(({ action }) => action);
+    assert.deepEqual(actions, ["beside the newer one"]);
   });
 
   test("two servers write side by side: nothing is lost, and the record is one chain", async (t) => {
     const { url, store } = await opened(t);
-    const second = { store: await openPostgresStore(url, { takesOver: false }) };
+    const second = { store: await openPostgresStore(url) };
     t.after(() => second.store.close());
     const add = (one: Store, n: number) =>
       one.transaction(async (tx) => {
@@ -155,9 +182,10 @@ if (programs === undefined) {
     const actions = Array.from({ length: 60 }, (_, n) => `a${n}`);
     const over = new AbortController();
     const cutting = (async () => {
-      while (!over.signal.aborted) {
+      // Ever longer apart, so that a slow machine gets something done in between.
+      for (let pauseMs = 100; !over.signal.aborted; pauseMs *= 1.2) {
         await cutAll(cluster);
-        await sleep(100);
+        await sleep(pauseMs);
       }
     })();
 

@@ -1,5 +1,5 @@
 // The store in a PostgreSQL database. Transactions run side by side and end as if they had come one after the other,
-// also those of several servers. A server that takes over fences off the one before it.
+// also those of several servers.
 
 import { Failure } from "@exclave/core";
 import { Kysely, sql } from "kysely";
@@ -9,40 +9,28 @@ import type { Store, Tables } from "../store.ts";
 import { migrate } from "./migrations.ts";
 import { createPostgresDialect, type PostgresDialectOptions } from "./postgres-pool.ts";
 import { createSealedAudit, createSealer, createWaitingAudit } from "./sealed-audit.ts";
-import { createTransactions } from "./transactions.ts";
+import { createTransactions, type Fence } from "./transactions.ts";
 
 const READERS_MAX = 6;
 
-export interface PostgresStoreOptions {
-  /** A server that runs here already writes nothing more from now on. So it is unless said. */
-  readonly takesOver?: boolean;
-}
+export type PostgresStoreOptions = Pick<Fence, "member">;
 
 export async function openPostgresStore(
   url: string,
-  { takesOver = true }: PostgresStoreOptions = {},
+  { member }: PostgresStoreOptions = {},
 ): Promise<Store> {
   const connect = (options: PostgresDialectOptions = {}) =>
     new Kysely<Database>({ dialect: createPostgresDialect(url, options) });
   const writer = connect();
   try {
     await migrate(writer);
-    const epoch = await (takesOver ? takeOver(writer) : epochOf(writer));
+    const fence = { epoch: await epochOf(writer), member };
     const reader = connect({ connectionsMax: READERS_MAX, isReader: true });
-    return createStore(writer, reader, epoch);
+    return createStore(writer, reader, fence);
   } catch (reason) {
     await writer.destroy();
     throw reason;
   }
-}
-
-/** Waits for what is under way. */
-function takeOver(db: Kysely<Database>): Promise<number> {
-  return db.transaction().execute(async (tx) => {
-    await sql`LOCK TABLE turn IN ACCESS EXCLUSIVE MODE`.execute(tx);
-    await sql`UPDATE turn SET epoch = epoch + 1`.execute(tx);
-    return epochOf(tx);
-  });
 }
 
 async function epochOf(db: Kysely<Database>): Promise<number> {
@@ -52,8 +40,8 @@ async function epochOf(db: Kysely<Database>): Promise<number> {
   return row.epoch;
 }
 
-function createStore(writer: Kysely<Database>, reader: Kysely<Database>, epoch: number): Store {
-  const transactions = createTransactions(writer, epoch);
+function createStore(writer: Kysely<Database>, reader: Kysely<Database>, fence: Fence): Store {
+  const transactions = createTransactions(writer, fence);
   const sealer = createSealer(writer);
   const shared = newShared();
 

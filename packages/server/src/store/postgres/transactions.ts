@@ -16,16 +16,30 @@ const LOOK_UP_MS = [50, 100, 200, 400, 800, 1_600, 3_200];
  * Whoever works beside others shares this lock, whoever wants to be alone has it. Tables this small are read from
  * end to end, which would count as having read all rows; by an index it counts as the rows that were asked for.
  */
-const begin = (isAlone: boolean) =>
+const begin = (isAlone: boolean, member: string | undefined) =>
   `LOCK TABLE turn IN ${isAlone ? "ACCESS EXCLUSIVE" : "ROW SHARE"} MODE;
-   SET LOCAL enable_seqscan = off; SELECT pg_current_xact_id()::text AS id, epoch FROM turn`;
+   SET LOCAL enable_seqscan = off;
+   SELECT pg_current_xact_id()::text AS id, epoch, ${isMember(member)} AS "isMember" FROM turn`;
+
+/** The row of a server that others took for dead is gone. Whoever is no server has none. */
+function isMember(id: string | undefined): string {
+  if (id === undefined) return "true";
+  if (!/^[0-9a-f-]{36}$/.test(id)) throw new Failure("bug", `${id} is not the name of a server`);
+  return `EXISTS (SELECT FROM servers WHERE id = '${id}')`;
+}
 
 export interface Transactions {
   run<Result>(work: (connection: Kysely<Database>) => Promise<Result>): Promise<Result>;
 }
 
-/** `epoch` is the one the server began with: it rises when another one takes over. */
-export function createTransactions(db: Kysely<Database>, epoch: number): Transactions {
+export interface Fence {
+  /** The one the server began with: it rises when what comes after cannot be beside what was before. */
+  readonly epoch: number;
+  /** What the servers that share the database know this one by; nothing for a program that is none of them. */
+  readonly member?: (() => string | undefined) | undefined;
+}
+
+export function createTransactions(db: Kysely<Database>, fence: Fence): Transactions {
   const takeTurn = createTurns(AT_ONCE_MAX);
 
   return {
@@ -44,7 +58,7 @@ export function createTransactions(db: Kysely<Database>, epoch: number): Transac
   ): Promise<Result> {
     let isAlone = false;
     for (let attempt = 1; ; attempt++) {
-      const end = await runOnce(db, work, { isAlone, epoch });
+      const end = await runOnce(db, work, { isAlone, ...fence });
       if (end.kind === "committed") return end.result;
       const again = decideAgain(end.mishap, attempt, Math.random());
       if (!again) throw end.reason;
@@ -57,10 +71,13 @@ export function createTransactions(db: Kysely<Database>, epoch: number): Transac
 interface Begun {
   readonly id: string;
   readonly epoch: number;
+  readonly isMember: boolean;
 }
 
 const REPLACED =
-  "another server has taken over this database; stop this one, or that one and start this one again";
+  "this database belongs to servers that this one cannot be beside; stop it, and start it in their version";
+const TAKEN_FOR_DEAD =
+  "the other servers took this one for dead, so it writes nothing until it has begun anew; try again in a moment";
 
 type End<Result> =
   | { readonly kind: "committed"; readonly result: Result }
@@ -69,16 +86,17 @@ type End<Result> =
 async function runOnce<Result>(
   db: Kysely<Database>,
   work: (connection: Kysely<Database>) => Promise<Result>,
-  { isAlone, epoch }: { readonly isAlone: boolean; readonly epoch: number },
+  { isAlone, epoch, member }: Fence & { readonly isAlone: boolean },
 ): Promise<End<Result>> {
   let committing: { readonly id: string; readonly result: Result } | undefined;
   try {
     return await db.connection().execute(async (connection) => {
       await sql.raw("BEGIN ISOLATION LEVEL SERIALIZABLE").execute(connection);
       try {
-        const { rows } = await sql.raw<Begun>(begin(isAlone)).execute(connection);
+        const { rows } = await sql.raw<Begun>(begin(isAlone, member?.())).execute(connection);
         const [begun] = rows;
         if (begun?.epoch !== epoch) throw new Failure("conflict", REPLACED);
+        if (!begun.isMember) throw new Failure("unavailable", TAKEN_FOR_DEAD);
         const result = await work(connection);
         committing = { id: begun.id, result };
         await sql.raw("COMMIT").execute(connection);

@@ -48,6 +48,8 @@ export const AgentRow = z.object({
   checkpointSize: z.int().nonnegative().optional(),
   journalId: z.string().nullable(),
   sessionEpoch: z.int().nonnegative(),
+  /** The server that its connection of this epoch is with; null when it ended in good order. */
+  heldBy: z.string().nullable().default(null),
   /** Highest sequence of its events that is committed here. */
   upAcked: z.int().nonnegative(),
   /** Highest sequence given to a command for it. */

@@ -1,5 +1,6 @@
 // What the bench needs to put a server under load. Not part of the public surface.
 
+export { moveToPostgres } from "../../store/move/move-to-postgres.ts";
 export {
   endProcess,
   processorMs,
