@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { lacksPodman } from "@exclave/runtime/testing/podman";
@@ -14,7 +15,9 @@ test("the demo runs in containers, stops with all of them, and resumes", {
   skip: lacking ?? false,
 }, async (t) => {
   const environment: Record<string, string> = {};
-  const world = await createWorld(t, { environment });
+  // Its own to remove: the engine's storage goes first.
+  const place = mkdtempSync(join(tmpdir(), "exclave-e2e-"));
+  const world = await createWorld(t, { environment, place });
   const storage = join(world.place, "storage");
   const conf = join(world.place, "storage.conf");
   writeFileSync(
@@ -22,7 +25,6 @@ test("the demo runs in containers, stops with all of them, and resumes", {
     `[storage]\ndriver = "overlay"\ngraphroot = "${storage}/root"\nrunroot = "${storage}/run"\n`,
   );
   environment["CONTAINERS_STORAGE_CONF"] = conf;
-  // No engine but its own is looked for.
   const podman = (...args: readonly string[]) =>
     execFileSync("podman", ["--runtime", "runc", "--cgroup-manager", "cgroupfs", ...args], {
       env: world.env(),
@@ -33,6 +35,7 @@ test("the demo runs in containers, stops with all of them, and resumes", {
     await world.down();
     podman("rm", "--all", "--force", "--time", "0");
     podman("system", "reset", "--force");
+    rmSync(place, { recursive: true, force: true, maxRetries: 5 });
   });
 
   await world.up("--demo", "--sandbox", "podman");
