@@ -24,6 +24,7 @@ import { openLink } from "./link/link-client.ts";
 import type { Log } from "./log.ts";
 import { createNotices } from "./notices.ts";
 import { openPlace } from "./place.ts";
+import type { ClusterPlace } from "./sandbox/cluster-place.ts";
 import { createSealedVault } from "./vault/vault.ts";
 import { createVaultedJournal } from "./vault/vaulted-journal.ts";
 
@@ -47,6 +48,8 @@ export interface ComposeOptions {
   readonly path: string;
   /** The journal was damaged while the agent ran: it has to start anew. */
   readonly onDamaged?: ((reason: unknown) => void) | undefined;
+  /** The cluster this agent lives in, where it does. */
+  readonly cluster?: ClusterPlace | undefined;
   readonly now: () => number;
   readonly random: () => number;
   readonly log: Log;

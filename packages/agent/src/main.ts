@@ -23,7 +23,7 @@ import {
   wantsInsecureHttp,
 } from "@exclave/core";
 import { proxyIn, useMachineCoders } from "@exclave/machine";
-import { composeAgent } from "./compose.ts";
+import { composeAlone } from "./compose-alone.ts";
 import { readCheckpoints } from "./journal/read-checkpoints.ts";
 import { createLog, isLogLevel } from "./log.ts";
 
@@ -58,7 +58,7 @@ async function main(): Promise<void> {
     readFile: (path) => readFileSync(path, "utf8"),
   });
   const log = createLog({ level, write: (line) => process.stderr.write(line), now });
-  const agent = await composeAgent({
+  const agent = await composeAlone({
     kind,
     home: values.home,
     ...(values["join-file"] === "-"
@@ -71,6 +71,7 @@ async function main(): Promise<void> {
     platform: `${process.platform}/${process.arch}`,
     proxy: proxyIn(process.env),
     path: process.env.PATH ?? "",
+    environment: process.env,
     // Whoever keeps this program up starts it again, on a new journal.
     onDamaged: (reason) => {
       process.stderr.write(`agent: ${asFailure(reason).message}\n`);

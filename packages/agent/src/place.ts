@@ -37,7 +37,7 @@ interface OwnMemory {
 
 /** Where this agent's jobs run, and for an install agent what is its install's own. */
 export async function openPlace(
-  options: Pick<ComposeOptions, "kind" | "home" | "path" | "now">,
+  options: Pick<ComposeOptions, "kind" | "home" | "path" | "now" | "cluster">,
   identity: Pick<Identity, "audience" | "install" | "app"> & Partial<Pick<Vendor, "ca">>,
   { journal, trust, notices }: OwnMemory,
 ): Promise<Place> {
@@ -60,7 +60,7 @@ export async function openPlace(
     };
   }
   const sandbox = await readSandbox(join(home, "sandbox.json"));
-  const runtime = await openRuntime(sandbox, { path, notices });
+  const runtime = await openRuntime(sandbox, { path, notices, cluster: options.cluster });
   const keyPath = join(home, "registry", "token.key");
   const id = identity.audience;
   const name = identity.install ?? id;

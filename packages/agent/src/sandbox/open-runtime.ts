@@ -3,8 +3,10 @@
 
 import { join } from "node:path";
 import {
+  Failure,
   JOB_CLASSES,
   type JobClass,
+  KubernetesRuntime,
   PodmanRuntime,
   ProcessRuntime,
   type SandboxContract,
@@ -19,12 +21,15 @@ import {
 import { createImageArchives } from "../image/image-archives.ts";
 import { createRegistryImages, type RegistryImages } from "../image/image-source.ts";
 import type { Notices } from "../notices.ts";
+import type { ClusterPlace } from "./cluster-place.ts";
 
 export interface RuntimePlace {
   /** The machine's search path, for jobs that are processes of it. */
   readonly path: string;
   /** Told of unpacked images that somebody changed. */
   readonly notices?: Notices | undefined;
+  /** The cluster this agent lives in, where it does. */
+  readonly cluster?: ClusterPlace | undefined;
 }
 
 type Contract = Pick<SandboxContract, "runtime" | "run" | "roles">;
@@ -50,7 +55,19 @@ const OPENERS: Readonly<Record<SandboxRuntime["type"], Opener>> = {
     const images = createImageArchives();
     return createPodmanRuntime({ ...engine, images, identities: identitiesIn(roles) });
   },
+  // Opened before anything else: of two copies of an agent one works.
+  kubernetes: async (_contract, { cluster }) => {
+    if (cluster) return cluster.runtime;
+    throw new Failure("invalid", "the sandbox is a cluster's, and this agent is not in one");
+  },
 };
+
+/** What the contract says of a cluster, where the agent lives in one. */
+export function clusterRuntime(
+  contract: Pick<SandboxContract, "runtime"> | undefined,
+): KubernetesRuntime | undefined {
+  return KubernetesRuntime.safeParse(contract?.runtime).data;
+}
 
 /** Images as trees on this disk, for jobs that are processes. */
 export function unpackedImages(
@@ -67,7 +84,7 @@ export function unpackedImages(
 }
 
 /** What the contract calls roles is a user where jobs are containers. */
-function identitiesIn(
+export function identitiesIn(
   roles: SandboxContract["roles"],
 ): Partial<Readonly<Record<JobClass, string>>> {
   const known = JOB_CLASSES.filter((name) => roles[name] !== undefined);

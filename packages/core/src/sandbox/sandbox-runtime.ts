@@ -2,6 +2,7 @@
 // driver by this and by nothing else.
 
 import { z } from "zod";
+import { JOB_CLASSES } from "../manifest/job-class.ts";
 
 export const ProcessRuntime = z.looseObject({
   type: z.literal("process"),
@@ -36,5 +37,30 @@ export function engineIn(runtime: unknown): z.infer<typeof EngineRuntime> | unde
   return EngineRuntime.safeParse(runtime).data;
 }
 
-export const SandboxRuntime = z.discriminatedUnion("type", [ProcessRuntime, PodmanRuntime]);
+const KubeLabel = z.string().regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/);
+
+export const KubernetesRuntime = z.looseObject({
+  type: z.literal("kubernetes"),
+  /** Where jobs run and nothing else is. */
+  namespace: KubeLabel,
+  /** The install's registry as nodes pull from it, without a scheme. */
+  imageRegistry: z.string().min(1),
+  /** Where the agent writes down what the cluster forgets. */
+  directory: z.string(),
+  /** Where jobs fetch their files from the agent: by which address, and on which port it listens. */
+  document: z.object({ url: z.url({ protocol: /^https$/ }), port: z.int().min(0).max(65_535) }),
+  /** Which copy of the agent works: whoever holds this Lease. */
+  lease: z.object({ namespace: KubeLabel, name: KubeLabel }),
+  /** The claim that holds the state of components. */
+  stateClaim: KubeLabel.optional(),
+  /** Classes of jobs that get a token for the cluster's API, with the rights of their account. */
+  apiClasses: z.array(z.enum(JOB_CLASSES)).default(["plan", "apply", "debug"]),
+});
+export type KubernetesRuntime = z.infer<typeof KubernetesRuntime>;
+
+export const SandboxRuntime = z.discriminatedUnion("type", [
+  ProcessRuntime,
+  PodmanRuntime,
+  KubernetesRuntime,
+]);
 export type SandboxRuntime = z.infer<typeof SandboxRuntime>;

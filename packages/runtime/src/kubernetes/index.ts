@@ -5,6 +5,7 @@ export {
   openDocumentCertificate,
   serveDocuments,
 } from "./document-server.ts";
+export { type JobPlace, jobOrder } from "./job-order.ts";
 export { createKubeClient, type KubeClient } from "./kube-client.ts";
 export { connectionInCluster, connectionOf, type KubeConnection } from "./kube-connection.ts";
 export { createKubernetesRuntime, type KubernetesRuntimeOptions } from "./kubernetes-runtime.ts";

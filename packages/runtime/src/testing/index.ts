@@ -1,3 +1,5 @@
+export { createFakeCluster, type FakeCluster } from "../kubernetes/testing/fake-cluster.ts";
+export * from "../kubernetes/testing/some-spec.ts";
 export * from "../podman/testing/container-images.ts";
 export * from "../podman/testing/scratch-engine.ts";
 export * from "./fake-runtime.ts";
