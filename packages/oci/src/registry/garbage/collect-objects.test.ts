@@ -97,6 +97,31 @@ describe("garbage collection in an object store", () => {
     });
   }
 
+  test("a push that comes when the collector has decided writes its bytes again", async (t) => {
+    const { directory, objects, files, longAgo } = await world(t);
+    const bytes = randomBytes(10);
+    const { digest } = await longAgo(() => writeBlobBytes(files, "a", "text/plain", bytes));
+    await files.unlinkBlob("a", digest);
+    let pushing: Promise<void> | undefined;
+    const deciding = createRegistryFiles(directory, {
+      ...objects,
+      async remove(key) {
+        if (key === `blobs/sha256/${digest.slice(7)}`) {
+          await writeFile(`${directory}/upload`, bytes);
+          pushing = files.keepBlob("b", digest, `${directory}/upload`);
+          await new Promise((resolve) => setTimeout(resolve, 50));
+        }
+        await objects.remove(key);
+      },
+    });
+
+    await collectFrom(deciding, { now: Date.now() });
+    await pushing;
+
+    assert.ok(pushing);
+    assert.equal(digestOf(await collect(files.readBlob("b", digest))), digest);
+  });
+
   test("a manifest that builds on a blob being collected is whole, or refused", async (t) => {
     const { files, longAgo } = await world(t);
     const [config, blob] = await longAgo(async () => [
