@@ -11,8 +11,11 @@ const ROOT = join(import.meta.dirname, "..");
 const PORT_PROBES = ["packages/cli/src/up/port.ts", "packages/plugin-sdk/src/kept-port.ts"];
 /** Text of an app a vendor begins with, not a listener of ours. */
 const TEMPLATES = ["packages/cli/src/app/scaffold.ts"];
-/** Where an agent in a cluster hands jobs their files: it cannot import the registry's listener, and has limits and tests of its own. */
-const OWN_LIMITS = ["packages/runtime/src/kubernetes/document-server.ts"];
+/** Where an agent in a cluster hands jobs their files, and the gate before an engine: they cannot import the registry's listener, and have limits of their own. */
+const OWN_LIMITS = [
+  "packages/runtime/src/kubernetes/document-server.ts",
+  "sandboxes/podman/src/gate/gate.ts",
+];
 /** Sockets in the file system, which the owner alone can open. */
 const LOCAL_SOCKETS = ["packages/server/src/signer/main.ts"];
 

@@ -23,6 +23,8 @@ export interface GateOptions extends GateRules {
 }
 
 const BODY_BYTES_MAX = 2 * 1024 * 1024;
+const HEADERS_MS = 15_000;
+const HEADER_BYTES_MAX = 16 * 1024;
 const CONNECTIONS_MAX = 512;
 const EXECS_MAX = 1_000;
 
@@ -37,12 +39,13 @@ export function createGate(options: GateOptions): Server {
   const engine = createEngineClient(options.engine);
   /** Commands that were made through this gate, by id, with the component they run in. */
   const execs = new Map<string, string>();
-  const server = createServer((asked, answer) => {
+  // A job is followed for hours, and an archive takes as long as it takes. Without a limit to the whole, the one to
+  // the headers has to be said.
+  const limits = { requestTimeout: 0, headersTimeout: HEADERS_MS, maxHeaderSize: HEADER_BYTES_MAX };
+  const server = createServer(limits, (asked, answer) => {
     handle(asked, answer).catch((reason: unknown) => fail(answer, reason));
   });
   server.maxConnections = CONNECTIONS_MAX;
-  // A job is followed for hours, and an archive takes as long as it takes.
-  server.requestTimeout = 0;
   return server;
 
   async function handle(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
@@ -77,9 +80,10 @@ export function createGate(options: GateOptions): Server {
         }
         // By id: a name may be somebody else's a moment later.
         const byId = url.replace(/\/containers\/[^/?]+/, `/containers/${found.Id}`);
-        if (verdict.rest !== "/exec")
-          return forward(options.engine, asked, answer, byId, text ?? asked);
-        return makeExec(caller, byId, text, answer);
+        if (verdict.rest === "/exec") return makeExec(caller, byId, text, answer);
+        // What was not read was not judged: only files of an archive are handed on as they come.
+        const bytes = verdict.rest === "/archive" ? asked : undefined;
+        return forward(options.engine, asked, answer, byId, bytes);
       }
       case "exec":
         if (caller.kind !== "job" || execs.get(verdict.exec) !== caller.component) {
