@@ -7,6 +7,8 @@ import { failureOf, type JobSettling } from "./job-failure.ts";
 const at = Instant.parse(1_000);
 const END: Record<string, JobSettling> = {
   refused: { type: "reject", at, code: "policy", because: "not on Sundays" },
+  "refused for having come before": { type: "reject", at, code: "replayed", because: "again" },
+  "refused as an old attempt": { type: "reject", at, code: "stale_attempt", because: "again" },
   failed: { type: "end", at, outcome: { kind: "failed", code: "tool", message: "exit 1" } },
   killed: { type: "end", at, outcome: { kind: "failed", code: "lost", message: "SIGKILL" } },
   "out of memory": {
@@ -33,6 +35,7 @@ describe("whether an operation may be repeated after its job ended", () => {
     ["killed", true, false],   ["out of memory", true, false],
     ["unknown", false, false], ["unknown", true, false],
     ["abandoned", false, false], ["abandoned", true, false],
+    ["refused for having come before", false, false], ["refused as an old attempt", false, false],
   ];
   for (const [name, isStarted, mayRepeat] of ONCE) {
     test(`at most once, ${name}, ${isStarted ? "begun" : "not begun"}: ${mayRepeat}`, () => {

@@ -43,9 +43,12 @@ export function failureOf(move: JobSettling, job: EndedJobFacts): JobFailure | u
   }
 }
 
-/** A rejection is the agent's word that nothing ran; `unknown` is nobody's word on anything. */
+/**
+ * A rejection is the agent's word that nothing ran, unless it is refused for having come before: what became of it then
+ * was told to a state of the server that is lost. `unknown` is nobody's word on anything.
+ */
 function mayHaveBegun(move: JobSettling, { startedAt }: EndedJobFacts): boolean {
-  if (move.type === "reject") return false;
+  if (move.type === "reject") return rejectedCode(move.code) === "replayed";
   if (move.type === "abandon" || move.outcome.kind === "unknown") return true;
   return startedAt !== null;
 }
