@@ -25,7 +25,10 @@ const PLACE = join(import.meta.dirname, "../../dist/faults");
 /** More would be about the machine, and not about the faults. */
 const JOBS_A_SECOND_PER_AGENT = 0.1;
 const SETTLED_WITHIN_MS = 180_000;
-const LIFE_MS_MAX = 12_000;
+const LIFE_MS_MAX = 6_000;
+/** A job writes for about as long as a connection lives: many end in the midst of a log. */
+const PIECES = 10;
+const PIECE_EVERY_MS = 300;
 
 const { values } = parseArgs({
   options: {
@@ -144,10 +147,10 @@ async function endsOnRecord(client: ReturnType<typeof createClient>) {
 /** In a few pieces with time between them, so that a connection ends in the midst of it. */
 async function* logOf(job: string): AsyncIterable<Buffer> {
   const content = logBytesOf(job);
-  const size = Math.ceil(content.length / 5);
+  const size = Math.ceil(content.length / PIECES);
   for (let from = 0; from < content.length; from += size) {
     yield content.subarray(from, from + size);
-    await new Promise((resolve) => setTimeout(resolve, 40));
+    await new Promise((resolve) => setTimeout(resolve, PIECE_EVERY_MS));
   }
 }
 

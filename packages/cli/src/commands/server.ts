@@ -6,6 +6,7 @@ import { time } from "../output/output.ts";
 import { type Cli, handler, type Invocation } from "../program/cli.ts";
 import { plainEnvironment, programOf, runProgram } from "../program/package-program.ts";
 import { CliProblem, ExitWith } from "../program/problem.ts";
+import { serverEnvironment } from "../program/server-environment.ts";
 
 const Options = z.object({
   from: z.literal("sqlite"),
@@ -117,7 +118,10 @@ function addRunCommand(server: Command, invocation: Invocation): void {
         const code = await runProgram(invocation, {
           program: programOf("@exclave/server"),
           args: argumentsOf({ data, ...rest }),
-          environment: serverEnvironment(invocation.environment),
+          environment: {
+            ...plainEnvironment(invocation.environment),
+            ...serverEnvironment(invocation.environment),
+          },
         });
         if (code !== 0) throw new ExitWith(code);
       }),
@@ -130,16 +134,6 @@ function argumentsOf(options: Readonly<Record<string, string | boolean | undefin
     if (value === undefined || value === false) return [];
     return value === true ? [flag] : [flag, value];
   });
-}
-
-/** What the server reads, and no token that happens to be in this shell. */
-function serverEnvironment(environment: Invocation["environment"]): Record<string, string> {
-  const own = ["EXCLAVE_DATABASE_URL", "EXCLAVE_SIGNER_SOCKET"];
-  const isOwn = (name: string) => own.includes(name) || name.startsWith("EXCLAVE_KEEP_");
-  const found = Object.entries(environment).filter(
-    (entry): entry is [string, string] => isOwn(entry[0]) && entry[1] !== undefined,
-  );
-  return { ...plainEnvironment(environment), ...Object.fromEntries(found) };
 }
 
 function addAuthorityCommands(server: Command, invocation: Invocation): void {

@@ -7,6 +7,7 @@ import { readIfThere, writeDurably } from "@exclave/machine";
 import { z } from "zod";
 import type { Cli } from "../program/cli.ts";
 import { CliProblem } from "../program/problem.ts";
+import { serverEnvironment } from "../program/server-environment.ts";
 import { type ChildProgram, createChildProgram } from "./child-program.ts";
 import type { Programs } from "./programs.ts";
 import type { Reached, UpLock } from "./up-lock.ts";
@@ -46,29 +47,6 @@ export interface AgentWishes {
 const READY_MS = 30_000;
 /** A server lets its agents go one by one where others take them, within 45 seconds, and then writes down what it knows. */
 const DRAIN_MS_MAX = 60_000;
-
-/** What holds passwords and keys, and is the server's alone. */
-const OBJECT_STORE = [
-  "EXCLAVE_OBJECT_STORE",
-  "AWS_ACCESS_KEY_ID",
-  "AWS_SECRET_ACCESS_KEY",
-  "AWS_SESSION_TOKEN",
-  "AWS_REGION",
-  "AWS_DEFAULT_REGION",
-];
-
-/** Keys of a store are handed on only where one is named. */
-export function serverEnvironment(
-  environment: Readonly<Record<string, string | undefined>>,
-): Record<string, string> {
-  const names = environment["EXCLAVE_OBJECT_STORE"] === undefined ? [] : OBJECT_STORE;
-  return Object.fromEntries(
-    ["EXCLAVE_DATABASE_URL", ...names].flatMap((name) => {
-      const value = environment[name];
-      return value === undefined ? [] : [[name, value]];
-    }),
-  );
-}
 
 export function createVendorPrograms(options: VendorProgramsOptions): VendorPrograms {
   const { programs, lock, environment, publicUrl, say } = options;
