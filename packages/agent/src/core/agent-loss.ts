@@ -13,7 +13,9 @@ export function resumeAfterLoss(turn: Turn, found: readonly JobName[]): void {
   // A status looked up by an earlier life has nobody who waits for it.
   const leftovers = found.filter((name) => splitName(name) === undefined);
 
-  turn.state = { ...turn.state, foreign: new Set(names) };
+  // They began: an offer of one that comes once more is a repeat, whoever forgot the first.
+  const settled = new Set([...turn.state.settled, ...names]);
+  turn.state = { ...turn.state, foreign: new Set(names), settled };
   if (issueNo > 0) journal(turn, { kind: "issue", issueNo });
   if (issuedFloor > 0) journal(turn, { kind: "issued_floor", at: issuedFloor });
   if (checkpoints.length > 0) journal(turn, { kind: "checkpoints", list: checkpoints });

@@ -71,7 +71,8 @@ export function refuse(
   const { job, attempt } = offer;
   act(turn, { kind: "note", level: "warn", text: `refused ${job} attempt ${attempt}: ${because}` });
   // Said of the job, it would look like the end of the attempt that is really running.
-  if (turn.state.jobs.has(jobName(job, attempt))) {
+  const name = jobName(job, attempt);
+  if (turn.state.jobs.has(name) || turn.state.foreign.has(name)) {
     const text = `an offer of ${job} attempt ${attempt}, which is known here: ${because}`;
     record(turn, { type: "alarm", at: turn.now, code, because: text });
   } else {

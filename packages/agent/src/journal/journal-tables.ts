@@ -95,10 +95,7 @@ export function writeEntry(tables: JournalTables, entry: JournalWrite): void {
       break;
     case "job_removed":
       run("insert or ignore into settled (name) select name from jobs where name = ?", entry.name);
-      run(
-        "delete from settled where ordinal <= (select max(ordinal) from settled) - ?",
-        SETTLED_KEPT_MAX,
-      );
+      trimSettled(tables);
       run("delete from jobs where name = ?", entry.name);
       run("delete from job_secrets where name = ?", entry.name);
       break;
@@ -107,6 +104,8 @@ export function writeEntry(tables: JournalTables, entry: JournalWrite): void {
       break;
     case "foreign":
       setFact("foreign", JSON.stringify(entry.names));
+      for (const name of entry.names) run("insert or ignore into settled (name) values (?)", name);
+      trimSettled(tables);
       break;
     case "schedule": {
       const text = JSON.stringify(entry.entry);
@@ -139,6 +138,13 @@ export function writeEntry(tables: JournalTables, entry: JournalWrite): void {
       restart(tables, entry.journalId);
       break;
   }
+}
+
+function trimSettled({ run }: JournalTables): void {
+  run(
+    "delete from settled where ordinal <= (select max(ordinal) from settled) - ?",
+    SETTLED_KEPT_MAX,
+  );
 }
 
 function keepJob({ run }: JournalTables, record: JobRecord): void {

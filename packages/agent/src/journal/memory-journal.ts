@@ -128,6 +128,8 @@ function write(kept: Kept, entry: Exclude<JournalWrite, ReleaseWrite>): void {
       break;
     case "foreign":
       kept.foreign = entry.names;
+      for (const name of entry.names) kept.settled.add(name);
+      keepNewest(kept.settled, SETTLED_KEPT_MAX);
       break;
     case "schedule":
       kept.schedule.set(entry.entry.component, entry.entry);

@@ -131,6 +131,7 @@ export function describeJournal(
 
       assert.deepEqual(again.load().schedule, [entry]);
       assert.deepEqual(again.load().foreign, [name]);
+      assert.deepEqual(again.load().settled, [name], "its offer is never accepted");
       assert.deepEqual([...again.outputs()], [["api", outputs]]);
       assert.equal(again.secret("session"), "v");
       again.commit([

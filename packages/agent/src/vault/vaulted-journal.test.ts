@@ -278,6 +278,25 @@ test("a job that neither journal nor vault knows is waited for, and its end is r
   assert.equal(after.restart().state.foreign.size, 0);
 });
 
+test("a job that neither journal nor vault knows is not accepted when it is offered again", () => {
+  const again = job("foreign");
+  const name = jobName(again.id, again.attempt);
+  const after = afterLoss(createMemoryVault());
+  after.feed({ kind: "restored", found: [name], fresh: true });
+  after.welcome();
+
+  after.offer(again);
+  after.feed({ kind: "foreign_exited", name, because: "it ended with code 0" });
+  after.offer(again);
+
+  const told = after.told().map(({ type }) => type);
+  assert.ok(!told.includes("job_accepted"));
+  // While it runs, a rejection would look like its end.
+  assert.ok(told.indexOf("alarm") < told.indexOf("job_ended"));
+  assert.ok(told.indexOf("job_ended") < told.indexOf("job_rejected"));
+  assert.ok(after.restart().state.settled.has(name));
+});
+
 test("a status job that carries a schedule makes the agent watch the component", () => {
   const after = afterLoss(createMemoryVault());
   after.feed({ kind: "restored", found: [], fresh: true });
