@@ -7,14 +7,13 @@ import { existsSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { InstallView } from "@exclave/api";
-import { findPostgres } from "@exclave/server/testing/postgres";
-import { until, untilHealthy } from "../testing/harness.ts";
+import { has, until, untilHealthy } from "../testing/harness.ts";
 import { createShopWorld, trail, writeShop } from "../testing/shop-app.ts";
 import { createDatabase, skip } from "./testing/postgres-database.ts";
 
-const programs = findPostgres() ?? "";
 const lacksDump =
-  !existsSync(join(programs, "pg_dump")) && "no pg_dump beside postgres on this machine";
+  !(has("pg_dump") && has("pg_restore")) &&
+  "no pg_dump on PATH (apt-get install postgresql-client)";
 
 test("a server on PostgreSQL comes back from pg_dump and a copy", {
   skip: skip || lacksDump,
@@ -25,7 +24,7 @@ test("a server on PostgreSQL comes back from pg_dump and a copy", {
   const data = join(world.home, "server");
   const [dump, copy] = [join(world.place, "exclave.dump"), join(world.place, "copy")];
 
-  execFileSync(join(programs, "pg_dump"), ["--format=custom", `--file=${dump}`, url]);
+  execFileSync("pg_dump", ["--format=custom", `--file=${dump}`, url]);
   await world.exclave("server", "backup", copy);
   assert.ok(!existsSync(join(copy, "exclave.db")));
 
@@ -40,12 +39,7 @@ test("a server on PostgreSQL comes back from pg_dump and a copy", {
   renameSync(data, `${data}.lost`);
   environment["EXCLAVE_DATABASE_URL"] = await cluster.create();
   const target = `--dbname=${environment["EXCLAVE_DATABASE_URL"]}`;
-  execFileSync(join(programs, "pg_restore"), [
-    "--exit-on-error",
-    "--single-transaction",
-    target,
-    dump,
-  ]);
+  execFileSync("pg_restore", ["--exit-on-error", "--single-transaction", target, dump]);
   await world.exclave("server", "restore", copy);
   await world.up();
 
